@@ -160,17 +160,15 @@ class MirrorCheckpointTask(SourceTask):
     def _sync_group(self, group: str, checkpoints: Sequence[Checkpoint]) -> None:
         """Write a group's offsets that are ahead of the target cluster's offsets. Does nothing if the group has members in the target
         cluster, because the members then own the offsets. Failures are logged, and the next run retries."""
-        admin_client = self._target.admin_client
         try:
-            described = self._target.result_of(admin_client.describe_consumer_groups([group])[group], f"describing group {group}")
-            if described.state not in (client.ConsumerGroupState.EMPTY, client.ConsumerGroupState.DEAD):
+            if self._target.has_members(group):
                 return
             there = self._target.group_offsets(group)
             ahead = [one for one in checkpoints if there.get(TopicPartition(one.topic, one.partition), (-1, ""))[0] < one.downstream]
             if ahead:
-                offsets = [client.TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in ahead]
-                altered = admin_client.alter_consumer_group_offsets([client.ConsumerGroupTopicPartitions(group, offsets)])
-                self._target.result_of(altered[group], f"setting the offsets of group {group}")
+                self._target.set_group_offsets(
+                    group, [client.TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in ahead]
+                )
         except ConnectException as error:
             log.warning("The offsets of group %s could not be synced: %s", group, error)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -76,6 +76,9 @@ NO_AUTHORIZER: Final = "SECURITY_DISABLED"
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 MAX_MS: Final = 3_600_000
 """Maximum timeout of librdkafka's requests. Kafka's settings have no limit."""
+_ABANDONED_MS: Final = 60_000
+"""How much longer a request to a group's coordinator may take than the wait for its answer. If librdkafka's timeout ended first, it would
+abort the process as soon as it finds the coordinator (issue 4605)."""
 
 
 class Cluster:
@@ -85,7 +88,8 @@ class Cluster:
         self.alias: str = config[f"{side}.cluster.alias"]
         self.isolation = isolation_level(config, side)
         self._config, self._side, self._allowed = config, side, allowed
-        self._seconds = min(max(config["admin.timeout.ms"], 0), MAX_MS) / 1000
+        self._seconds = min(max(config["admin.timeout.ms"], 0), MAX_MS - _ABANDONED_MS) / 1000
+        self._coordinator_seconds = self._seconds + _ABANDONED_MS / 1000
         self._admin: admin.AdminClient | None = None
         self._producer: client.Producer | None = None
         self._error: client.KafkaError | None = None
@@ -114,7 +118,12 @@ class Cluster:
         except client.KafkaException as error:
             raise self._failure(error.args[0], stage) from error
         except concurrent.futures.TimeoutError as error:
-            raise self._failure(client.KafkaError(client.KafkaError._TIMED_OUT), stage) from error
+            raise self._unanswered(stage) from error
+
+    def _unanswered(self, stage: str) -> ConnectException:
+        """The failure of a request that is abandoned, with its client."""
+        self._admin = None
+        return self._failure(client.KafkaError(client.KafkaError._TIMED_OUT), stage)
 
     def _failure(self, error: client.KafkaError, stage: str) -> ConnectException:
         cause = self._error if self._error is not None and self._error.name() in _ACCESS_ERRORS else error
@@ -160,9 +169,21 @@ class Cluster:
         """A group's committed offset in each partition, with its metadata."""
         self._await_coordinator(group)
         asked = [client.ConsumerGroupTopicPartitions(group)]
-        future = self.admin_client.list_consumer_group_offsets(asked, request_timeout=self._seconds)[group]
+        future = self.admin_client.list_consumer_group_offsets(asked, request_timeout=self._coordinator_seconds)[group]
         found = self.result_of(future, f"listing the offsets of group {group}").topic_partitions or []
         return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found if p.offset >= 0}
+
+    def has_members(self, group: str) -> bool:
+        """Whether the group has members, which own its offsets."""
+        future = self.admin_client.describe_consumer_groups([group], request_timeout=self._coordinator_seconds)[group]
+        described = self.result_of(future, f"describing group {group}")
+        return described.state not in (client.ConsumerGroupState.EMPTY, client.ConsumerGroupState.DEAD)
+
+    def set_group_offsets(self, group: str, offsets: Sequence[client.TopicPartition]) -> None:
+        """Set offsets of a group without members."""
+        asked = [client.ConsumerGroupTopicPartitions(group, [*offsets])]
+        future = self.admin_client.alter_consumer_group_offsets(asked, request_timeout=self._coordinator_seconds)[group]
+        self.result_of(future, f"setting the offsets of group {group}")
 
     def _await_coordinator(self, group: str) -> None:
         """Wait until the group has a coordinator. librdkafka aborts the process if a broker that is not the coordinator receives a request
@@ -170,7 +191,7 @@ class Cluster:
         again."""
         deadline = time.monotonic() + self._seconds
         while True:
-            future = self.admin_client.describe_consumer_groups([group], request_timeout=self._seconds)[group]
+            future = self.admin_client.describe_consumer_groups([group], request_timeout=self._coordinator_seconds)[group]
             try:
                 future.result(self._seconds + 1)
             except client.KafkaException as error:
@@ -181,7 +202,7 @@ class Cluster:
                 if is_moving or error.args[0].code() < 0:
                     raise self._failure(error.args[0], f"finding the coordinator of group {group}") from error
             except concurrent.futures.TimeoutError as error:
-                raise self._failure(client.KafkaError(client.KafkaError._TIMED_OUT), f"finding the coordinator of group {group}") from error
+                raise self._unanswered(f"finding the coordinator of group {group}") from error
             return
 
     def offsets(

@@ -20,6 +20,7 @@ from airflow_provider_connect.runtime.stores.kafka_errors import QUICK, LastErro
 
 _T = TypeVar("_T")
 UNUSED_SECONDS = 30.0
+_ABANDONED_SECONDS = 60.0
 _AWAY = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -66,10 +67,20 @@ class AdminConnection:
             self._client = AdminClient({**self._config, **self._last_error.callbacks()})
         return self._client
 
-    def answer(self, future: "Future[_T]", stage: str) -> _T:
-        """The result of an admin request. Translates the client's exceptions to ours. ``stage`` names the step in their messages."""
+    @property
+    def coordinator_seconds(self) -> float:
+        """The timeout that a request to a group's coordinator passes to librdkafka. ``answer`` ends first, and drops the client.
+
+        If librdkafka's own timeout ended first, it would abort the whole process as soon as it finds the coordinator (``eonce->refcnt >
+        0``, issue 4605).
+        """
+        return self.timeout_seconds + _ABANDONED_SECONDS
+
+    def answer(self, future: "Future[_T]", stage: str, until: float | None = None) -> _T:
+        """The result of an admin request. Translates the client's exceptions to ours. ``stage`` names the step in their messages.
+        ``until`` is the time of the monotonic clock at which the wait ends. None: when the connection's timeout is over."""
         try:
-            return future.result(self.timeout_seconds + 1)
+            return future.result(self.timeout_seconds + 1 if until is None else max(0.0, until - time.monotonic()))
         except KafkaException as error:
             raise self.failure(error, stage) from error
         except FutureTimeoutError as error:
@@ -79,8 +90,7 @@ class AdminConnection:
     def failure(self, error: KafkaException, stage: str) -> Exception:
         """Our exception for the client's exception: the request was refused, or not answered in time.
 
-        A client is dropped immediately when a request times out. Such a request may wait for a coordinator. If the coordinator starts
-        later, librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605).
+        A client is dropped when a request times out, with all that it still waits for.
         """
         self._last_error.raise_if_refused(stage)
         found = translated(error, stage)

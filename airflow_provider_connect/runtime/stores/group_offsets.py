@@ -86,10 +86,11 @@ class GroupOffsets:
         left, deadline = [group for group in sendable if group not in without], time.monotonic() + _STABLE_SECONDS
         while left:
             futures, left = {group: self._asked(group, None) for group in left}, []
+            until = time.monotonic() + self._connection.timeout_seconds
             for group, future in futures.items():
                 stage = f"reading the offsets of group {group}"
                 try:
-                    partitions = self._connection.answer(future, stage).topic_partitions or []
+                    partitions = self._connection.answer(future, stage, until).topic_partitions or []
                     if not any(_is_unstable(partition) for partition in partitions):
                         found[group] = committed_offsets(partitions, stage)
                     elif time.monotonic() < deadline:
@@ -110,9 +111,10 @@ class GroupOffsets:
         deadline, left, failed = time.monotonic() + seconds, [*groups], dict[str, KafkaException]()
         while left:
             asked, left = left, []
-            for group, future in client.describe_consumer_groups(asked, request_timeout=seconds).items():
+            until = time.monotonic() + seconds
+            for group, future in client.describe_consumer_groups(asked, request_timeout=self._connection.coordinator_seconds).items():
                 try:
-                    future.result(seconds + 1)
+                    future.result(max(0.0, until - time.monotonic()))
                 except FutureTimeoutError:
                     failed[group] = KafkaException(KafkaError(KafkaError._TIMED_OUT))
                 except KafkaException as error:
@@ -128,7 +130,7 @@ class GroupOffsets:
         found: dict[str, Future[ConsumerGroupTopicPartitions]] = self._connection.client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(_sendable(group), partitions)],
             require_stable=True,
-            request_timeout=self._connection.timeout_seconds,
+            request_timeout=self._connection.coordinator_seconds,
         )
         return found[group]
 
@@ -147,7 +149,7 @@ class GroupOffsets:
 
     def members(self, group: str) -> list[str]:
         """The group's current members, each as client id and host, under either of Kafka's group protocols."""
-        found = self._connection.client.describe_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
+        found = self._connection.client.describe_consumer_groups([group], request_timeout=self._connection.coordinator_seconds)[group]
         description = self._connection.answer(found, f"describing group {group}")
         members = [f"{member.client_id} at {member.host}" for member in description.members]
         return members or ([] if description.state in _NO_MEMBERS else [f"a member unknown (group is {description.state.name})"])
@@ -167,7 +169,7 @@ class GroupOffsets:
 
     def delete(self, group: str) -> None:
         """Deletes the group with its offsets. Also succeeds if there is no such group. Raises ConflictException while it has members."""
-        future = self._connection.client.delete_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
+        future = self._connection.client.delete_consumer_groups([group], request_timeout=self._connection.coordinator_seconds)[group]
         try:
             self._answer(future, group, f"deleting group {group}")
         except NotFoundException:
