@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from airflow_provider_connect.connectors.commit_files import try_lock
@@ -172,7 +172,8 @@ class FileStreamSinkTask(SinkTask):
         """With exactly once, take over the file, and return its committed offsets of ``partitions``, if any."""
         if self._transactional_file is None:
             return None
-        found = self._transactional_file.take_over(keep_all=self.context.has_external_commits)
+        with self._named_failures():
+            found = self._transactional_file.take_over(keep_all=self.context.has_external_commits)
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
@@ -187,18 +188,29 @@ class FileStreamSinkTask(SinkTask):
         try:
             self._append(pieces)
         except OSError as error:
-            raise ConnectException(f"Writing {count} records of topic {batch.topic} failed: {error}") from error
+            text = f"Writing {count} records of topic {batch.topic} to {self._path} failed: {error.strerror or error}"
+            raise ConnectException(text) from error
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         if self._append_file is not None:
-            self._append_file.sync()
+            with self._named_failures():
+                self._append_file.sync()
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         if self._transactional_file is None:
             self.flush(offsets)
         else:
-            self._transactional_file.commit(offsets)
+            with self._named_failures():
+                self._transactional_file.commit(offsets)
         return offsets
+
+    @contextlib.contextmanager
+    def _named_failures(self) -> Iterator[None]:
+        """Raise RetriableException with the file's path for errors of the operating system, such as a full disk."""
+        try:
+            yield
+        except OSError as error:
+            raise RetriableException(f"{self._path} cannot be written now: {error.strerror or error}") from error
 
     def datasets(self) -> Iterable[Dataset]:
         return [Dataset("file", os.path.abspath(self._path))]

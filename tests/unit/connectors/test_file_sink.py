@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 from collections.abc import Iterator
 from decimal import Decimal
@@ -30,7 +31,7 @@ from airflow_provider_connect.data.schema import (
     Struct,
     decimal_schema,
 )
-from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
+from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
 from airflow_provider_connect.sdk.testing.contexts import MemorySinkContext
@@ -209,6 +210,24 @@ def test_unwritable_output_names_key_path_and_reason(tmp_path: Path, name: str, 
     with pytest.raises(ConfigException) as raised:
         Tasks(path)(exactly_once=exactly_once)
     assert str(raised.value).startswith(f"Invalid value {path} for configuration file: Couldn't find or create file")
+
+
+@pytest.mark.parametrize("step", ["open", "put", "commit"])
+def test_a_full_disk_is_named_with_the_file(tasks: Tasks, path: Path, step: str) -> None:
+    task = tasks()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with pytest.raises(ConnectException, match=f"{re.escape(str(path))}.*: File too large"):
+            for name, call in {
+                "open": lambda: task.open([ZERO, ONE]),
+                "put": lambda: task.put(batch(*"abc")),
+                "commit": lambda: task.pre_commit({ZERO: 3}),
+            }.items():
+                if name == step:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+                call()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_every_task_has_the_config() -> None:
