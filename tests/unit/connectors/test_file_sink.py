@@ -7,7 +7,7 @@ import os
 import re
 import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -215,17 +215,18 @@ def test_unwritable_output_names_key_path_and_reason(tmp_path: Path, name: str, 
 @pytest.mark.parametrize("step", ["open", "put", "commit"])
 def test_a_full_disk_is_named_with_the_file(tasks: Tasks, path: Path, step: str) -> None:
     task = tasks()
+    calls: dict[str, Callable[[], object]] = {
+        "open": lambda: task.open([ZERO, ONE]),
+        "put": lambda: task.put(batch(*"abc")),
+        "commit": lambda: task.pre_commit({ZERO: 3}),
+    }
+    while (name := next(iter(calls))) != step:
+        calls.pop(name)()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
     try:
         with pytest.raises(ConnectException, match=f"{re.escape(str(path))}.*: File too large"):
-            for name, call in {
-                "open": lambda: task.open([ZERO, ONE]),
-                "put": lambda: task.put(batch(*"abc")),
-                "commit": lambda: task.pre_commit({ZERO: 3}),
-            }.items():
-                if name == step:
-                    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
-                call()
+            calls[step]()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
