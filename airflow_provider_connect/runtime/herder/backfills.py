@@ -20,12 +20,14 @@ from airflow_provider_connect.runtime.model.backfill import (
     MOST_RANGES,
     OF,
     RANGES,
+    TOPIC_IDS,
     Ranges,
     backfill_name,
     changed_config,
     is_backfill_of,
     known_ranges,
     ranges_text,
+    topic_ids_text,
 )
 from airflow_provider_connect.runtime.model.backfill_request import (
     AskedRange,
@@ -76,9 +78,11 @@ class Backfills:
         config = self._config(state, name, connector, request, restore)  # 1
         self._refuse_overrides(config)
         read = {**config, **{key: text for key, text in raw.items() if key in ("topics", "topics.regex")}}
-        ranges = self._ranges(name, read, request.ranges)  # 2
+        ranges, ids = self._ranges(name, read, request.ranges)  # 2
         if ranges:
-            config |= {RANGES: ranges_text(ranges), "topics": ",".join(sorted({at.topic for at in ranges}))}
+            topics = sorted({at.topic for at in ranges})
+            noted = topic_ids_text({topic: ids[topic] for topic in topics if topic in ids})
+            config |= {RANGES: ranges_text(ranges), TOPIC_IDS: noted, "topics": ",".join(topics)}
         if dry_run:
             self._connectors.check(name, config)  # 3
         else:
@@ -114,8 +118,9 @@ class Backfills:
         if refused:
             raise ConfigException("\n".join(refused), errors=refused)
 
-    def _ranges(self, name: str, config: Mapping[str, str], asked: Sequence[AskedRange]) -> Ranges:
-        """The requested ranges as offsets that the brokers now hold. Empty for a source, because its own settings are the bounds."""
+    def _ranges(self, name: str, config: Mapping[str, str], asked: Sequence[AskedRange]) -> tuple[Ranges, Mapping[str, str]]:
+        """The requested ranges as offsets that the brokers now hold, and the topics' ids. Empty for a source, because its own settings are
+        the bounds."""
         resolved = self._offsets.sink_config(name, config)
         if resolved is None and any(each != AskedRange() for each in asked):
             raise BadRequestException(
@@ -123,7 +128,7 @@ class Backfills:
                 "such as rows.from and rows.to of JdbcSource. Of a source without such settings, stop it and change its offsets"
             )
         if resolved is None:
-            return {}
+            return {}, {}
         if not asked:
             raise BadRequestException("Give at least one range: of a sink that reads one topic, an empty range means the whole topic")
         connection = AdminConnection.of(self._settings, sink_admin_overrides(resolved), _ANSWER_SECONDS)
@@ -132,6 +137,7 @@ class Backfills:
             counts, found = topics_of_sink(resolved, admin), dict[TopicPartition, tuple[int, int]]()
             if counts is None:
                 raise BadRequestException(f"Connector {config[OF]} names neither topics nor topics.regex")
+            ids = admin.topic_ids(counts)  # before the offsets
             for each in asked:
                 for at, range_ in _bounded(each, counts, admin).items():
                     if at in found:
@@ -141,7 +147,7 @@ class Backfills:
             raise BadRequestException("There are no records in these ranges")
         if len(found) > MOST_RANGES:
             raise BadRequestException(f"These are ranges of {len(found)} partitions, and a backfill takes {MOST_RANGES} at the most")
-        return found
+        return found, ids
 
     def _read(self, name: str, connector: str, config: Mapping[str, str]) -> Backfill:
         ranges = known_ranges(config)

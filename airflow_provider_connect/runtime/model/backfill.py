@@ -18,7 +18,7 @@ from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.ids import named_topics, refusal_of_topic
 
-OF, RANGES, CHANGED = "backfill.of", "backfill.ranges", "backfill.changed"
+OF, RANGES, CHANGED, TOPIC_IDS = "backfill.of", "backfill.ranges", "backfill.changed", "backfill.topic.ids"
 MOST_RANGES: Final = 1000
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """By partition: the first offset, and the offset after the last one."""
@@ -28,7 +28,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _RANGE: Final = re.compile(r"([^:]+):([0-9]{1,9}):([0-9]{1,18}):([0-9]{1,18})")
 _FORM: Final = "give «topic»:«partition»:«first offset»:«offset after the last», several separated by commas"
 _TAGS: Final = "airflow.tags"
-_SET_BY_ITSELF: Final = ("name", OF, RANGES, CHANGED, "topics", "topics.regex")
+_SET_BY_ITSELF: Final = ("name", OF, RANGES, CHANGED, TOPIC_IDS, "topics", "topics.regex")
 _NOT_TAKEN_OVER: Final = (
     "airflow.defined.in",
     "airflow.released",
@@ -84,6 +84,18 @@ def parse_ranges(text: str) -> Ranges:
 def ranges_text(ranges: Ranges) -> str:
     """``ranges`` as the text of a config."""
     return ",".join(f"{at.topic}:{at.partition}:{first}:{end}" for at, (first, end) in sorted(ranges.items()))
+
+
+def topic_ids_text(ids: Mapping[str, str]) -> str:
+    """The ids of topics as the text of a config."""
+    return ",".join(f"{topic}:{topic_id}" for topic, topic_id in sorted(ids.items()))
+
+
+def recreated_topics(config: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
+    """The topics of a backfill that were recreated after its request. Its ranges name records of earlier topics. ``ids`` are the current
+    ids, empty if the brokers give none."""
+    noted = dict(part.rsplit(":", 1) for part in (config.get(TOPIC_IDS) or "").split(",") if ":" in part)
+    return sorted(topic for topic, topic_id in noted.items() if ids.get(topic, topic_id) != topic_id)
 
 
 def topics_error(config: Mapping[str, Any]) -> str:

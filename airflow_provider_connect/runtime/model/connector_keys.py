@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.data.java_text import regex_error
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.model.backfill import CHANGED, OF, RANGES, parse_ranges
+from airflow_provider_connect.runtime.model.backfill import CHANGED, OF, RANGES, TOPIC_IDS, parse_ranges
 from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY, check_aliases, check_memory
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import (
@@ -330,6 +330,11 @@ _OWN_KEYS: Final = (
         validator=_check_ranges,
         doc="The ranges that a sink reads, as topic:partition:first:end, several separated by commas; end is the offset after the last. "
         "Set by a backfill. Default: everything.",
+    ),
+    ConfigKey(
+        TOPIC_IDS,
+        default=None,
+        doc="The ids of the topics of backfill.ranges. A topic that is recreated later is refused. Set by a backfill.",
     ),
     ConfigKey(OF, default=None, validator=_if_given(NonEmptyString()), doc="The connector whose backfill this is. Set by a backfill."),
     ConfigKey(CHANGED, Type.LIST, "", doc="The settings that differ from those of backfill.of. Set by a backfill."),

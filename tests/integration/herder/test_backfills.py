@@ -36,6 +36,7 @@ from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, send, values_of
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.test_jdbc_sink import JSON, Target, notes
+from tests.integration.worker.test_offsets import make_anew
 from tests.samples import sample
 from tests.waiting import HANG_SECONDS
 
@@ -428,6 +429,22 @@ def test_a_failed_backfill_shows_it(herder: Herder, environment: RunEnvironment,
     assert again(environment, created).run().state is RunState.FAILED
     [found] = herder.backfills(environment.connector)
     assert (found.state, found.is_done, found.left) == (State.FAILED, False, 1)
+
+
+def test_records_of_a_topic_that_was_made_anew_are_not_delivered(
+    herder: Herder, environment: RunEnvironment, tmp_path: Path, unique: str
+) -> None:
+    topic = make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, [f"old {number}" for number in range(10)])
+    environment.put_config(environment.file_sink(topic))
+    created = herder.create_backfill(environment.connector, requested(topic, tmp_path, AskedRange(topic, 0, 5, 9)))
+    make_anew(environment, topic)
+    make_topic(environment.bootstrap, topic)
+    send(environment.bootstrap, topic, [f"new {number}" for number in range(10)])
+    result = again(environment, created).run()
+    assert (result.state, result.tasks[0].retriable) == (RunState.FAILED, False)
+    assert f"Topic {topic} was created anew since this backfill was requested" in (result.tasks[0].trace or "")
+    assert not (tmp_path / "one.out").exists()
 
 
 # ── sources ──

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from airflow_provider_connect.data.records import Distance, TopicPartition
-from airflow_provider_connect.errors import ChangedInputException, ConnectException, StoreTimeoutException
-from airflow_provider_connect.runtime.model.backfill import read_partitions
+from airflow_provider_connect.errors import ChangedInputException, ConfigException, ConnectException, StoreTimeoutException
+from airflow_provider_connect.runtime.model.backfill import read_partitions, recreated_topics
 from airflow_provider_connect.runtime.model.batches import Stay
 from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee
@@ -133,6 +133,11 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         topics = topics_of(self._environment.connector_settings, self._admin)
         every, ids = partitions_of(topics), known_ids(topics)
         self._topic_ids = ids
+        if recreated := recreated_topics(self._environment.checked.resolved, ids):
+            raise ConfigException(
+                f"Topic {recreated[0]} was created anew since this backfill was requested, and no longer holds the records of its ranges. "
+                "Delete the backfill. For records of the new topic, request another"
+            )
         self._environment.note_missing(missing_topics(self._environment.checked.resolved, topics))
         committed = {
             p: known
