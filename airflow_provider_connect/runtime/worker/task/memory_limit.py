@@ -31,8 +31,8 @@ _END_SECONDS: Final = 5.0
 _LONGEST_POSITION: Final = 500
 REMEDY: Final = (
     "Give it smaller batches (of a source batch.max.rows or the like, of a sink consumer.override.queued.max.messages.kbytes, 32768 by "
-    "default), find the record or file that expands, or raise task.memory.max: in the connector up to the worker's, above that in the "
-    "worker's settings."
+    "default, and for batches that expand consumer.override.max.partition.fetch.bytes), find the record or file that expands, or raise "
+    "task.memory.max: in the connector up to the worker's, above that in the worker's settings."
 )
 
 
