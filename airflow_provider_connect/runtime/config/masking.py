@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _SHORTEST_LINE = 8
+_URL: Final = re.compile(r"https?://[^/?#\s]*(?P<path>/[^?#\s]*)(?P<query>\?[^#\s]*)?\S*")
+_WITHIN: Final = (
+    re.compile(r"(?:bearer|basic|token|apikey)\s+(\S+)", re.IGNORECASE),
+    re.compile(r"[^\s:/{\[]+:(?!//)(\S+)"),
+)
+"""The secret of an Authorization header, and of ``user:password``."""
+_PAIRS: Final = re.compile(r"[;&\s]+")
 _FEW = 500
 """Up to this number of spellings, each is searched for separately, which is faster."""
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -206,11 +213,11 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _nested_forms(secret: str) -> Iterator[str]:
-    """The forms of a secret, and each of these forms in a JSON literal or in base64, because records of JSON contain such texts. A secret
-    of letters and digits has no further forms."""
+    """The forms of a secret, and each of these forms in a Python or JSON literal, in a URL or in base64, because records of JSON contain
+    such texts. A secret of letters and digits has no further forms."""
     for part in _parts(secret):
         for text in _texts(part):
-            yield text
+            yield from (text, repr(text)[1:-1], quote(text), quote(text, safe=""))
             yield from _in_json(text)
             yield from _in_base64(text.encode(errors="surrogatepass"))
 
@@ -218,7 +225,7 @@ def _nested_forms(secret: str) -> Iterator[str]:
 def _texts(part: str) -> set[str]:
     data = part.encode(errors="surrogatepass")
     quoted = {quote(data), quote(data, safe=""), quote_plus(data)}
-    return {part, repr(part)[1:-1], repr(data)[2:-1], *_in_json(part), *quoted, *map(_lower_case_escapes, quoted)}
+    return {part, repr(part)[1:-1], ascii(part)[1:-1], repr(data)[2:-1], *_in_json(part), *quoted, *map(_lower_case_escapes, quoted)}
 
 
 def _in_json(text: str) -> tuple[str, str]:
@@ -237,8 +244,9 @@ def _in_base64(data: bytes) -> Iterator[str]:
 
 def _parts(secret: str) -> set[str]:
     lines = {line.strip() for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
-    parts = {secret, secret.strip(), *lines, *url_passwords(secret)}
-    return parts | _of_json(secret)
+    parts = {secret, secret.strip(), *lines, *url_passwords(secret), *_of_json(secret), *_of_url(secret), *_of_pairs(secret)}
+    parts.update(found[1] for pattern in _WITHIN if (found := pattern.fullmatch(secret.strip())))
+    return parts
 
 
 def _lower_case_escapes(quoted: str) -> str:
@@ -247,14 +255,37 @@ def _lower_case_escapes(quoted: str) -> str:
 
 
 def _of_json(secret: str) -> set[str]:
-    """Secrets in a JSON object, such as the extra of an Airflow Connection."""
-    if not secret.lstrip().startswith("{"):
+    """Secrets in JSON, such as the extra of an Airflow Connection: texts of fields that are named like secrets, and those of a list."""
+    if not secret.lstrip().startswith(("{", "[")):
         return set()
     try:
         value = json.loads(secret)
+        return set(_secret_texts(value, is_secret=isinstance(value, list)))
     except (ValueError, RecursionError):
         return set()
-    return {inner for name, inner in value.items() if isinstance(inner, str) and is_secret_key(name)}
+
+
+def _secret_texts(value: Any, *, is_secret: bool) -> Iterator[str]:
+    if isinstance(value, str) and is_secret:
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _secret_texts(inner, is_secret=is_secret_key(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secret_texts(inner, is_secret=is_secret)
+
+
+def _of_pairs(secret: str) -> set[str]:
+    """The values of a connection string whose names are names of secrets."""
+    pairs = (pair.partition("=") for pair in _PAIRS.split(secret))
+    return {value for name, _, value in pairs if value and is_secret_key(name)}
+
+
+def _of_url(secret: str) -> set[str]:
+    """The path of a secret URL, as HTTP clients write it in errors, with and without the query."""
+    found = _URL.fullmatch(secret.strip())
+    return {path for path in (found["path"], f"{found['path']}{found['query']}") if len(path) >= _SHORTEST_LINE} if found else set()
 
 
 def secret_values(config: Mapping[str, str], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str]) -> set[str]:

@@ -10,7 +10,8 @@ SHORTEST = 4
 """The minimum length of a secret that is hidden in texts. Hiding shorter secrets would also hide ordinary words."""
 
 _NAME = re.compile(
-    r"password|passwd|passphrase|pwd|secret|token|credential|private[._-]?key|keystore[._-]?key|api[._-]?key|access[._-]?key|user[._-]?info|authorization|jaas",
+    r"password|passwd|passphrase|pwd|secret|token|credential|private[._-]?key|keystore[._-]?key|api[._-]?key|access[._-]?key|"
+    r"account[._-]?key|user[._-]?info|authorization|jaas",
     re.IGNORECASE,
 )
 

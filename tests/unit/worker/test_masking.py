@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -23,12 +24,24 @@ SECRET = 'p\'w "ü"/1'
 ENV = {"config.providers": "env", "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider"}
 
 
-@pytest.mark.parametrize("form", [SECRET, repr({"a": SECRET}), json.dumps(SECRET), "amqp://u:p%27w%20%22%C3%BC%22%2F1@host"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        SECRET,
+        repr({"a": SECRET}),
+        ascii(SECRET),
+        str(KeyError(f"nothing in {SECRET!r}")),
+        json.dumps(SECRET),
+        "amqp://u:p%27w%20%22%C3%BC%22%2F1@host",
+        quote(quote(SECRET)),
+        quote(quote(SECRET, safe=""), safe=""),
+    ],
+)
 def test_secret_is_found_in_every_form(form: str) -> None:
     text = Mask([SECRET])(f"it says {form}.")
     assert "[hidden]" in text
     assert "1@" not in text
-    assert "ü" not in text
+    assert not re.search(r"ü|xfc|fc|C3", text)
 
 
 SECRET_OF_URL = "postgresql://shop:p%40ss%2Fword@db:5432/shop?sslpassword=k3ypass"
@@ -45,6 +58,16 @@ SECRET_OF_URL = "postgresql://shop:p%40ss%2Fword@db:5432/shop?sslpassword=k3ypas
         (SECRET_OF_URL, "p%40ss%2Fword"),
         (SECRET_OF_URL, "k3ypass"),
         (json.dumps({"user": "anna", "token": "canary-2"}), "token canary-2 is over"),
+        (json.dumps({"auth": [{"user": "anna", "password": "canary-2"}]}), "password canary-2 is wrong"),
+        (json.dumps({"secrets": ["canary-2", {"token": "canary-3"}]}), "neither canary-2 nor canary-3"),
+        (json.dumps(["canary-2", "canary-3"]), "neither canary-2 nor canary-3"),
+        ("anna:canary-2", "wrong password canary-2 for anna"),
+        ("Bearer canary-2", "token canary-2 is over"),
+        ("Basic YW5uYTpjYW5hcnk=", "header YW5uYTpjYW5hcnk= was refused"),
+        ("AccountName=anna;AccountKey=canary-2==;EndpointSuffix=core", "key canary-2== of anna"),
+        ("host=db user=anna password=canary-2", "no password canary-2"),
+        ("https://hooks.example.com/services/T0/canary-2?v=1", "Max retries exceeded with url: /services/T0/canary-2?v=1 (refused)"),
+        ("https://hooks.example.com/services/T0/canary-2?v=1", "POST /services/T0/canary-2 failed"),
         ("none", "cannot connect to mysql://me:canary@host/db"),
     ],
 )
@@ -124,6 +147,19 @@ def test_threads_that_add_secrets_at_once_lose_none() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert [secret for secret in secrets if mask(secret) != "[hidden]"] == []
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("https://db.example.com:8080/", "db.example.com:8080/ is away"),
+        (json.dumps({"type": "service_account", "project": "shop"}), "the service_account of shop"),
+        ("AccountName=anna;AccountKey=canary", "anna"),
+        ("anna:canary", "anna"),
+    ],
+)
+def test_what_stands_beside_a_secret_is_no_secret(secret: str, text: str) -> None:
+    assert Mask([secret])(text) == text
 
 
 def test_shortest_values_are_left_as_they_are() -> None:
