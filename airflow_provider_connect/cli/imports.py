@@ -65,6 +65,7 @@ _T = TypeVar("_T")
 
 _RETRY = RetryLimits(seconds=30.0)
 _STOP_SECONDS = 120.0
+_CONVERTERS = ("key.converter", "value.converter")
 _STATES = {"PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _YAML = (".yaml", ".yml")
 _LONGEST_KEY = 100
@@ -142,6 +143,8 @@ def _from(
         _let_stay(each)
         each.is_begun = arguments.handover and there is not None and each.name in existing and _is_begun(each, verbs, there)
         _check(each, verbs, existing)
+        if not settings:
+            _name_converters(each)
     if arguments.dags is not None:
         folder = Path(arguments.dags)
         folder.mkdir(parents=True, exist_ok=True)
@@ -311,8 +314,12 @@ def _candidate(found: Found) -> ImportCandidate:
 def _print_each(found: Sequence[Found], output: str, plugins: Sequence[PluginView]) -> None:
     print_rows([_row(each, plugins) for each in found], output)
     for each in found:
-        for warning in each.warnings:
-            print(visible(f"{each.name}: {warning}"), file=sys.stderr)
+        _print_warnings(each)
+
+
+def _print_warnings(found: Found) -> None:
+    for warning in found.warnings:
+        print(visible(f"{found.name}: {warning}"), file=sys.stderr)
 
 
 def _row(found: Found, plugins: Sequence[PluginView]) -> dict[str, object]:
@@ -329,6 +336,7 @@ def _each(found: Sequence[Found], act: Callable[[Found], str]) -> int:
             if each.problem:
                 raise ConfigException(each.problem)
             print(visible(f"{each.name}: {act(each)}"))
+            _print_warnings(each)
         except ConnectException as error:
             failed += 1
             print(visible(f"{each.name}: {error.message}"), file=sys.stderr)
@@ -442,6 +450,15 @@ def _let_stay(found: Found) -> None:
     if reason is not None and SCHEDULE not in found.config and APPLICATION not in found.config:
         found.config[SCHEDULE] = CONTINUOUS
         found.warnings = [f"{STAY} is added: {reason}"]
+
+
+def _name_converters(found: Found) -> None:
+    """Warn of converters that only the other worker's file names, because with other ones the records change from here on."""
+    missing = [key for key in _CONVERTERS if key not in found.config]
+    if missing and not found.problem:
+        keys = " and ".join(missing)
+        text = f"{keys}: not in the config, so the other worker's apply there, which its REST API does not tell, and this worker's here"
+        found.warnings = [*found.warnings, f"{text}. Unless both are equal, add them to the config"]
 
 
 def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
@@ -636,7 +653,8 @@ def verdict_of(
     if problem is not None:
         return _problem(config.get(CLASS_KEY, ""), problem, plugins)
     word = "runs in Java" if _is_java(config, plugins) else "runs"
-    return f"{word}, {len(warnings)} warnings" if warnings else word, None
+    counted = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+    return f"{word}, {counted}" if warnings else word, None
 
 
 def _problem(name: str, problem: str, plugins: Sequence[PluginView]) -> tuple[str, str]:

@@ -84,7 +84,7 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     done = dict(zip(commands, run_commands(ours, list(commands.values())), strict=True))
     rows = json.loads(done["shown"].out)
     assert [(row["name"], row["state"], row["here"]) for row in rows] == [
-        (unique, "RUNNING", "runs"),
+        (unique, "RUNNING", "runs, 1 warning"),
         (f"{unique}-out", "RUNNING", "cannot run"),
     ]
     assert "connectors.allowed.paths" in rows[1]["reason"]
@@ -92,6 +92,8 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     assert done["dags"].code == 0, done["dags"].err
     assert "geheim" not in (tmp_path / "dags" / f"{unique}.py").read_text() + done["dags"].out + done["dags"].err
     assert "continues here with 1 offsets" in done["over"].out
+    for each in ("shown", "over"):
+        assert f"{unique}: key.converter and value.converter: not in the config, so the other worker's apply there" in done[each].err
     assert f"{unique}-out: " in refused(done["over"])  # and it goes on where it was
     assert connect.connector_status(f"{unique}-out").connector.state == "RUNNING"
     assert connect.connector_status(unique).connector.state == "STOPPED"
@@ -262,7 +264,7 @@ def test_files_and_what_is_written_of_them(ours: dict[str, str], tmp_path: Path,
     assert "geheim" not in done["refused"].out + refused(done["refused"])
     rows = json.loads(done["shown"].out)
     assert [(row["name"], row["state"], row["here"]) for row in rows] == [
-        (unique, "PAUSED", "runs"),
+        (unique, "PAUSED", "runs, 1 warning"),
         (f"{unique}-java", "RUNNING", "needs a plugin"),
     ]
     assert "airflow connect plugins install maven:io.debezium:debezium-connector-mysql:3.6.1.Final" in rows[1]["reason"]
