@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _SHORTEST_LINE = 8
-_URL: Final = re.compile(r"https?://[^/?#\s]*(?P<path>/[^?#\s]*)(?P<query>\?[^#\s]*)?\S*")
+_URL: Final = re.compile(r"https?://[^/?#\s]*(?P<path>/[^?#\s]*)(?P<query>\?[^#\s]*)?(?:#\S*)?")
 _WITHIN: Final = (
     re.compile(r"(?:bearer|basic|token|apikey)\s+(\S+)", re.IGNORECASE),
     re.compile(r"[^\s:/{\[]+:(?!//)(\S+)"),
@@ -217,9 +217,10 @@ def _nested_forms(secret: str) -> Iterator[str]:
     such texts. A secret of letters and digits has no further forms."""
     for part in _parts(secret):
         for text in _texts(part):
-            yield from (text, repr(text)[1:-1], quote(text), quote(text, safe=""))
+            data = text.encode(errors="surrogatepass")
+            yield from (text, repr(text)[1:-1], quote(data), quote(data, safe=""))
             yield from _in_json(text)
-            yield from _in_base64(text.encode(errors="surrogatepass"))
+            yield from _in_base64(data)
 
 
 def _texts(part: str) -> set[str]:
@@ -285,7 +286,8 @@ def _of_pairs(secret: str) -> set[str]:
 def _of_url(secret: str) -> set[str]:
     """The path of a secret URL, as HTTP clients write it in errors, with and without the query."""
     found = _URL.fullmatch(secret.strip())
-    return {path for path in (found["path"], f"{found['path']}{found['query']}") if len(path) >= _SHORTEST_LINE} if found else set()
+    paths = (found["path"], found["path"] + (found["query"] or "")) if found else ()
+    return {path for path in paths if len(path) >= _SHORTEST_LINE}
 
 
 def secret_values(config: Mapping[str, str], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str]) -> set[str]:

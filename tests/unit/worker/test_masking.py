@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -160,6 +161,21 @@ def test_threads_that_add_secrets_at_once_lose_none() -> None:
 )
 def test_what_stands_beside_a_secret_is_no_secret(secret: str, text: str) -> None:
     assert Mask([secret])(text) == text
+
+
+@pytest.mark.parametrize("secret", ["pass\ud800word", "anna:pass\udce4word"])
+def test_a_secret_that_is_no_unicode_is_hidden(secret: str) -> None:
+    assert Mask([secret])(f"it says {secret}.") == "it says [hidden]."
+
+
+def test_a_long_text_that_begins_like_a_url_is_read_at_once() -> None:
+    started = time.perf_counter()
+    Mask(["https://host/" + "a" * 50_000 + " b"])
+    assert time.perf_counter() - started < 2
+
+
+def test_a_url_without_a_query_has_only_its_path() -> None:
+    assert Mask(["https://hooks.example.com/services/T0"])("/services/T0None") == "[hidden]None"
 
 
 def test_shortest_values_are_left_as_they_are() -> None:
