@@ -170,7 +170,8 @@ def of_run(name: str, run: ConnectorRun, failures: list[str], failed_before: lis
         cause = "\n".join(failures) or f"the reason is in its log: airflow connect logs {shlex.quote(name)}"
         return Seen(f"Run {run.run_id} of connector {name} has failed: {cause}", is_well=False)
     if run.state == "running" and failures not in ([], failed_before):
-        return Seen(f"Airflow retries it after: {failures[0]}")
+        # the failure is reported before Airflow decides on a retry
+        return Seen(f"a try of its run has failed, and Airflow retries it unless it was the last: {failures[0]}")
     return Seen("its run is in progress" if run.state == "running" else "its run is queued")
 
 

@@ -252,7 +252,7 @@ def test_what_keeps_a_run_from_its_start_ends_the_wait(
     [
         ("queued", ["old"], ["old"], False, (None, "queued")),
         ("running", ["old"], ["old"], False, (None, "in progress")),
-        ("running", ["new"], ["old"], False, (None, "Airflow retries it after: new")),
+        ("running", ["new"], ["old"], False, (None, "a try of its run has failed, and Airflow retries it unless it was the last: new")),
         ("success", [], [], False, (True, "Run run-7 of connector a has succeeded")),
         ("failed", ["why", "and why"], [], False, (False, "Run run-7 of connector a has failed: why\nand why")),
         ("failed", [], [], False, (None, "has failed")),
