@@ -27,7 +27,11 @@ _CONFIG = (
     Arg(("-f", "--file"), help="Its config as JSON or Java properties; - is standard input", metavar="FILE"),
 )
 _WAIT = (
-    Arg(("--wait",), help="Follow the run that starts until it ends; the exit code is 0 if it succeeds", action="store_true"),
+    Arg(
+        ("--wait",),
+        help="Follow the run that starts until it ends, or a run that stays until the tasks are RUNNING; the exit code is 0 if it succeeds",
+        action="store_true",
+    ),
     Arg(("--timeout",), help="Maximum time to wait; then exit with 1; default: no limit", type=float, metavar="SECONDS"),
 )
 

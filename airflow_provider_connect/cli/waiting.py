@@ -1,6 +1,7 @@
 """``--wait``: follow the run that a command starts until it succeeds or fails.
 
-The run is read from this Airflow's database. A server has no runs, so the command waits only for the start.
+The run is read from this Airflow's database. A run that stays has no end, and a server has no runs, so the command then waits only for the
+start.
 """
 
 import math
@@ -23,7 +24,11 @@ from airflow_provider_connect.cli.printing import visible
 from airflow_provider_connect.client.conditions import ConnectorReaches, FailureTimeout, ReplayEnds
 from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, short_trace
+from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, SCHEDULE, application_of
 from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.herder.snapshot import Snapshot
+from airflow_provider_connect.runtime.herder.views import status_view
+from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.views import ConnectorStatusView, StateView, TaskView
 
 _PAUSE_SECONDS: Final = 1.0
@@ -32,6 +37,7 @@ _TRACE_SECONDS: Final = 15.0
 before Airflow retries."""
 _SHOWN: Final = 100
 _AWAITED: Final = "waits for Airflow to start its run"
+_IN_PROGRESS: Final = "its run is in progress"
 
 Show = Callable[[str, Line | None], None]
 """Shows a text and the connector's line."""
@@ -131,6 +137,7 @@ class FollowedRun:
         self._herder, self._name = herder, name
         with create_session() as session:
             self._after = last_begun_run(session, name)
+        self._claim = herder.config_state().claims.get(name)
         self._before = failures_of(_status(herder, name))
         self._failed_at: float | None = None
 
@@ -140,12 +147,20 @@ class FollowedRun:
         if self._name not in self._herder.connectors():
             raise NotFoundException(f"Connector {self._name} was deleted meanwhile")
         status = _status(self._herder, self._name)
+        if staying := self._staying():
+            return staying
         if run is None:
             return before_run(self._name, status, self._before)
         if run.state == "failed" and self._failed_at is None:
             self._failed_at = time.monotonic()
         is_late = self._failed_at is not None and time.monotonic() - self._failed_at > _TRACE_SECONDS
         return of_run(self._name, run, failures_of(status), self._before, is_late=is_late)
+
+    def _staying(self) -> Seen | None:
+        snapshot = self._herder.snapshot()
+        config = snapshot.configs.connector_config(self._name) or {}
+        stays = config.get(SCHEDULE) == CONTINUOUS or application_of(config) is not None
+        return of_staying_run(self._name, snapshot, self._claim) if stays else None
 
 
 def before_run(name: str, status: ConnectorStatusView | None, failed_before: list[str]) -> Seen:
@@ -167,12 +182,38 @@ def of_run(name: str, run: ConnectorRun, failures: list[str], failed_before: lis
     if run.state == "failed":
         if not failures and not is_late:
             return Seen("its run has failed")
-        cause = "\n".join(failures) or f"the reason is in its log: airflow connect logs {shlex.quote(name)}"
+        cause = "\n".join(failures) or _in_the_log(name)
         return Seen(f"Run {run.run_id} of connector {name} has failed: {cause}", is_well=False)
     if run.state == "running" and failures not in ([], failed_before):
         # the failure is reported before Airflow decides on a retry
         return Seen(f"a try of its run has failed, and Airflow retries it unless it was the last: {failures[0]}")
-    return Seen("its run is in progress" if run.state == "running" else "its run is queued")
+    return Seen(_IN_PROGRESS if run.state == "running" else "its run is queued")
+
+
+def of_staying_run(name: str, snapshot: Snapshot, claim_before: Claim | None) -> Seen | None:
+    """The state of a connector whose run stays. None: no run has claimed it since ``claim_before``.
+
+    Only statuses under the newest claim count, because a verb writes RUNNING before a run has started the tasks. The same run may continue
+    under a new claim, so Airflow may have no new run.
+    """
+    configs, connector = snapshot.configs, snapshot.statuses.connector(name)
+    claim = configs.claims.get(name)
+    if claim == claim_before or name not in configs.owners or connector is None or connector.claim != claim:
+        return None
+    tasks = [task for task in snapshot.statuses.tasks_of(name) if task.claim == claim]
+    view = status_view(connector, tasks, "")
+    verdict = ConnectorReaches(name, ["RUNNING"]).evaluate(view)
+    if verdict.has_failed:
+        cause = "\n".join(failures_of(view)) or _in_the_log(name)
+        return Seen(f"Connector {name} is FAILED: {cause}", is_well=False)
+    is_complete = {task.task for task in tasks}.issuperset(configs.tasks(name))
+    if verdict.is_met and not verdict.is_early and is_complete:
+        return Seen(f"{verdict.text}, in a run that stays", is_well=True)
+    return Seen(_IN_PROGRESS)
+
+
+def _in_the_log(name: str) -> str:
+    return f"the reason is in its log: airflow connect logs {shlex.quote(name)}"
 
 
 class FollowedStart:

@@ -19,6 +19,11 @@ from airflow_provider_connect.errors import (
     UnauthorizedException,
     short_trace,
 )
+from airflow_provider_connect.runtime.herder.snapshot import Snapshot
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState, TaskStatus
 from airflow_provider_connect.runtime.model.views import (
     ConfigKeyView,
     ConfigValueView,
@@ -264,6 +269,45 @@ def test_a_run_is_followed_to_its_end(
 ) -> None:
     seen = waiting.of_run("a", replace(WAITED_RUN, state=state), failures, before, is_late=is_late)
     assert (seen.is_well, expected[1] in seen.text) == (expected[0], True)
+
+
+BEFORE, NEWEST = Claim(3, "t"), Claim(7, "t")
+
+
+def staying(*tasks: TaskStatus, owner: str = "run", state: State = State.RUNNING, claim: Claim = NEWEST) -> Snapshot:
+    """Connector ``a``, whose newest claim is ``NEWEST`` by ``owner``, with two committed tasks."""
+    owners = {"a": owner} if owner else {}
+    configs = ClusterConfigState(connector_configs={"a": {}}, claims={"a": NEWEST}, owners=owners, task_counts={"a": 2})
+    statuses = StatusState()
+    statuses.apply(ConnectorStatus("a", state, claim=claim))
+    for task in tasks:
+        statuses.apply(task)
+    return Snapshot(configs, statuses)
+
+
+FIRST, SECOND = (TaskStatus("a", task, State.RUNNING, claim=NEWEST) for task in (0, 1))
+OF_VERB = replace(SECOND, claim=BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "is_well", "text"),
+    [
+        (staying(FIRST, SECOND), True, "Connector a is RUNNING, its tasks 2 RUNNING, in a run that stays"),
+        (staying(FIRST, OF_VERB), None, "in progress"),  # RUNNING before the change
+        (staying(FIRST), None, "in progress"),
+        (staying(FIRST, SECOND, claim=BEFORE), None, "waits for Airflow"),
+        (staying(FIRST, SECOND, owner=""), None, "waits for Airflow"),  # the claim of the command
+        (staying(FIRST, replace(SECOND, state=State.RESTARTING)), None, "in progress"),
+        (staying(FIRST, replace(SECOND, state=State.FAILED, trace=TRACE)), False, "Connector a is FAILED: shop.NoTable: no table orders"),
+        (staying(replace(FIRST, state=State.FAILED, trace=TRACE), OF_VERB), False, "Connector a is FAILED: shop.NoTable"),
+        (staying(replace(OF_VERB, state=State.FAILED, trace=TRACE)), None, "in progress"),  # the failure before the change
+        (staying(state=State.FAILED), False, "Connector a is FAILED: the reason is in its log: airflow connect logs a"),
+    ],
+)
+def test_a_run_that_stays_is_followed_until_its_tasks_are_running(snapshot: Snapshot, is_well: bool | None, text: str) -> None:
+    seen = waiting.of_staying_run("a", snapshot, BEFORE) or waiting.before_run("a", None, [])
+    assert (seen.is_well, text in seen.text) == (is_well, True), seen
+    assert waiting.of_staying_run("a", snapshot, NEWEST) is None
 
 
 class Validating(Connect):
