@@ -38,7 +38,7 @@ from airflow_provider_connect.errors import (
     NotFoundException,
     PluginNotFoundException,
 )
-from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, sources_above_file
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.runtime.config.dag_settings import APPLICATION, CONTINUOUS, SCHEDULE, application_of
 from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
@@ -261,15 +261,11 @@ def _is_here(there: WorkerSettings, topic_id: str, verbs: Verbs, *, must: bool) 
             raise BadRequestException("--takeover changes the Connect of this Airflow: leave out --url and --conn-id")
         return False
     here = verbs.settings
-    fix = (
-        "A takeover needs the settings of the file: name it in AIRFLOW__CONNECT__WORKER_PROPERTIES on each host of Airflow, and set "
-        "{key} in no other source"
-    )
     names = zip(LOCATION, _location(there), _location(here), strict=True)
     for key, value, ours in names:
         if value != ours:
             if must:
-                raise ConfigException.of(key, cut(value), f"this Airflow has {cut(ours)}. {fix.format(key=key)}")
+                raise ConfigException.of(key, cut(value), f"this Airflow has {cut(ours)}. {_fix(key)}")
             return False
     with ConfigStore(here) as store:
         if store.topic_id() == topic_id:
@@ -278,9 +274,18 @@ def _is_here(there: WorkerSettings, topic_id: str, verbs: Verbs, *, must: bool) 
         raise ConfigException.of(
             "bootstrap.servers",
             there.bootstrap_servers,
-            f"{here.bootstrap_servers}, which this Airflow has, are other brokers. {fix.format(key='bootstrap.servers')}",
+            f"{here.bootstrap_servers}, which this Airflow has, are other brokers. {_fix('bootstrap.servers')}",
         )
     return False
+
+
+def _fix(key: str) -> str:
+    """How this Airflow gets the file's value of a setting. Names the sources that override the file."""
+    sources = sources_above_file(key)
+    return (
+        "A takeover needs the settings of the file: name it in AIRFLOW__CONNECT__WORKER_PROPERTIES on each host of Airflow, and set "
+        f"{key} in no other source"
+    ) + (f": now it is set in {' and '.join(sources)}" if sources else "")
 
 
 def _location(settings: WorkerSettings) -> tuple[str, ...]:

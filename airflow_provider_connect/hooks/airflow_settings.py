@@ -101,6 +101,17 @@ def section_schedule() -> str | None:
     return text
 
 
+def sources_above_file(key: str) -> list[str]:
+    """The names of the sources that set a worker setting instead of the file ``worker_properties``, the highest first. Raises
+    ConfigException for a source that cannot be read."""
+    layers: list[tuple[str, Mapping[str, str]]] = [
+        (f"Variable {VARIABLE}", worker_variable()),
+        (f"Connection {own_option('connect_conn_id') or CONNECTION}", connection_properties()),
+        (f"section [{SECTION}]", section_options()),
+    ]
+    return [source for source, values in layers if key in values]
+
+
 def _layers() -> list[Layer]:
     """The layers, from the lowest to the highest."""
     return [

@@ -13,6 +13,7 @@ from airflow_provider_connect.hooks.airflow_settings import (
     default_properties,
     run_directory,
     settings_now,
+    sources_above_file,
     worker_properties,
     worker_settings,
     worker_variable,
@@ -73,6 +74,18 @@ def test_the_variable_wins_over_the_connection_and_that_over_the_section(variabl
         "client.id": "from-connection",
         "bootstrap.servers": "connection:2",
     }
+
+
+def test_the_sources_above_file_a_setting_are_named_from_the_highest(variable: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "worker.properties"
+    file.write_text("client.id=from-file\nbootstrap.servers=file:1\n")
+    variable.setenv("AIRFLOW__CONNECT__WORKER_PROPERTIES", str(file))
+    variable.setenv("AIRFLOW__CONNECT__GROUP_ID", "from-section")
+    variable.setenv("AIRFLOW__CONNECT__CONNECT_CONN_ID", "kafka_prod")
+    connection(variable, "kafka_prod", host="kafka")
+    assert sources_above_file("group.id") == ["Variable connect_worker_config", "section [connect]"]
+    assert sources_above_file("bootstrap.servers") == ["Connection kafka_prod"]
+    assert sources_above_file("client.id") == []
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
 import httpx
 import pytest
 
 from airflow_provider_connect import __version__
+from airflow_provider_connect.cli import imports
 from airflow_provider_connect.cli.imports import Found, _let_stay, _of_file, _of_server, _write_dag, verdict_of
 from airflow_provider_connect.cli.printing import visible
 from airflow_provider_connect.client.conversation import RetryLimits, ServerException
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import PluginView
 
 RESOURCE = "kind: KafkaConnector\nmetadata: {name: lines}\nspec:\n  class: FileStreamSource\n  config:\n"
@@ -216,3 +222,38 @@ def test_values_of_a_server_that_are_no_texts_leave_the_other_connectors(tmp_pat
     assert a.problem is not None
     assert b.problem is not None
     assert (c.problem, c.config) == (None, {"x": "1"})
+
+
+@pytest.mark.parametrize("key", ["group.id", "bootstrap.servers"])
+def test_a_refused_takeover_names_the_sources_of_the_other_setting(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"extra": {"group.id": "other"}} if key == "group.id" else {}
+    monkeypatch.setenv("AIRFLOW_CONN_CONNECT_DEFAULT", json.dumps({"conn_type": "connect", "host": "here", **extra}))
+    here: Any = Herder.__new__(Herder)
+    here.settings = worker_settings()
+    there = WorkerSettings.of({"bootstrap.servers": "there:9092", "group.id": "connect"})
+    monkeypatch.setattr(imports, "ConfigStore", ConfigTopic)
+    with pytest.raises(ConfigException, match=f"set {key} in no other source: now it is set in Connection connect_default$"):
+        imports._is_here(there, ConfigTopic(there).topic_id(), here, must=True)
+
+
+def test_a_refused_takeover_names_no_source_for_a_default() -> None:
+    here: Any = Herder.__new__(Herder)
+    here.settings = worker_settings()
+    with pytest.raises(ConfigException, match=r"set group\.id in no other source$"):
+        imports._is_here(WorkerSettings.of({"group.id": "there"}), "id", here, must=True)
+
+
+class ConfigTopic:
+    """The config topic of the brokers that ``settings`` name, which alone decide its id."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def topic_id(self) -> str:
+        return self._settings.bootstrap_servers
