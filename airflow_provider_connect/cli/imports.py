@@ -42,7 +42,7 @@ from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.runtime.config.dag_settings import APPLICATION, CONTINUOUS, SCHEDULE, application_of
 from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
-from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.config.worker_settings import SIMPLE_HEADER_CONVERTER, WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.java.config.rules import STAY, needs_continuous
 from airflow_provider_connect.runtime.model.config_limits import cut
@@ -65,7 +65,7 @@ _T = TypeVar("_T")
 
 _RETRY = RetryLimits(seconds=30.0)
 _STOP_SECONDS = 120.0
-_CONVERTERS = ("key.converter", "value.converter")
+_CONVERTERS, _HEADERS = ("key.converter", "value.converter"), "header.converter"
 _STATES = {"PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _YAML = (".yaml", ".yml")
 _LONGEST_KEY = 100
@@ -98,6 +98,8 @@ class Found:
     """Whether an interrupted handover has created the connector in this cluster."""
     is_member: bool = False
     """Whether the config already names the application."""
+    carried: dict[str, str | None] = field(default_factory=dict, repr=False)
+    """What the other worker's file changes in the config. None: the key is removed."""
 
 
 @connect_command
@@ -129,8 +131,10 @@ def _from(
     *,
     existing: set[str] | None = None,
     settings: Sequence[SettingOutcome] = (),
+    worker: Mapping[str, str] | None = None,
 ) -> int:
-    """``existing``: the connectors here that are not those of ``found``. None: all."""
+    """``existing``: the connectors here that are not those of ``found``. None: all. ``worker``: the settings of the other worker's file, if
+    it is given."""
     source = arguments.source if there is None else there.server.url  # without the URL's login
     if arguments.handback:
         assert there is not None
@@ -141,10 +145,11 @@ def _from(
             each.is_member = application_of(each.config) == application
             each.config[APPLICATION] = application
         _let_stay(each)
+        _carry_converters(each, worker, verbs)
         each.is_begun = arguments.handover and there is not None and each.name in existing and _is_begun(each, verbs, there)
         _check(each, verbs, existing)
-        if not settings:
-            _name_converters(each)
+        if worker is None:
+            _name_converters(each, verbs)
     if arguments.dags is not None:
         folder = Path(arguments.dags)
         folder.mkdir(parents=True, exist_ok=True)
@@ -210,12 +215,12 @@ def _of_cluster(worker: Mapping[str, str], arguments: Any, verbs: Verbs) -> int:
     if arguments.source_url and not arguments.takeover:
         with ConnectClient(server_at(arguments.source_url, arguments.source_user), retry=_RETRY) as there:
             found = list(_chosen(_of_server(there), arguments.names))
-            code = _from(found, arguments, verbs, there, application, settings=settings)
+            code = _from(found, arguments, verbs, there, application, settings=settings, worker=worker)
     else:
         if wrong := [each for each in settings if each.here is Here.WRONG]:
             reasons = "; ".join(f"{each.key}: {each.reason}" for each in wrong)
             raise ConfigException(f"The config topic cannot be read with wrong settings: {reasons}. Correct them, or give --source-url URL")
-        code = _of_topics(WorkerSettings.of(worker, secrets), application, arguments, verbs, settings)
+        code = _of_topics(worker, WorkerSettings.of(worker, secrets), arguments, verbs, settings)
     if is_list and arguments.output == "table":
         named = [] if arguments.application is None else ["--application", arguments.application]
         command = shlex.join(["airflow", "connect", "import", arguments.source, "--takeover", *named])
@@ -234,7 +239,8 @@ def _setting(outcome: SettingOutcome) -> dict[str, object]:
     return {"setting": cut(outcome.key, _LONGEST_KEY), "here": str(outcome.here), "reason": outcome.reason or None}
 
 
-def _of_topics(there: WorkerSettings, application: str, arguments: Any, verbs: Verbs, settings: Sequence[SettingOutcome]) -> int:
+def _of_topics(worker: Mapping[str, str], there: WorkerSettings, arguments: Any, verbs: Verbs, settings: Sequence[SettingOutcome]) -> int:
+    application = application_for(worker, arguments.application)
     hide = Mask(config_secrets(there.values))
     try:
         with ConfigStore(there) as store:
@@ -248,7 +254,7 @@ def _of_topics(there: WorkerSettings, application: str, arguments: Any, verbs: V
         _found(name, config, state.target_state(name) or TargetState.STARTED) for name, config in sorted(state.connector_configs.items())
     ]
     chosen = list(_chosen(iter(found), arguments.names))
-    code = _from(chosen, arguments, verbs, None, application, existing=set() if is_here else None, settings=settings)
+    code = _from(chosen, arguments, verbs, None, application, existing=set() if is_here else None, settings=settings, worker=worker)
     if arguments.takeover:
         print(f"DAG {application_dag_id(application)} hosts them, as soon as Airflow has parsed it")
     return code
@@ -307,7 +313,7 @@ def _join(found: Found, verbs: Verbs, application: str) -> str:
     """Have the connector join the application. It keeps its state, offsets and other settings."""
     if found.is_member:
         return f"is in application {application}"
-    verbs.patch_connector_config(found.name, {APPLICATION: application})
+    verbs.patch_connector_config(found.name, {**found.carried, APPLICATION: application})
     return f"joins application {application}"
 
 
@@ -457,13 +463,50 @@ def _let_stay(found: Found) -> None:
         found.warnings = [f"{STAY} is added: {reason}"]
 
 
-def _name_converters(found: Found) -> None:
+def _carry_converters(found: Found, worker: Mapping[str, str] | None, verbs: Verbs) -> None:
+    """Add the converters of the other worker's file that the config does not name, if this worker's differ. None: there is no file."""
+    if worker is None:
+        return
+    carried = []
+    for key in (*_CONVERTERS, _HEADERS):
+        there = _converter(worker, key)
+        if key in found.config or key not in there or there == _converter_here(key, verbs):
+            continue
+        without_effect = [name for name in found.config if name.startswith(f"{key}.")]  # because the config does not name the class
+        found.carried |= dict.fromkeys(without_effect) | there
+        found.config = {name: value for name, value in found.config.items() if name not in without_effect} | there
+        carried.append(key)
+    if carried and not found.problem:
+        keys = " and ".join(carried)
+        found.warnings = [*found.warnings, f"{keys}: added, because this worker's differ from those of the file"]
+
+
+def _converter(worker: Mapping[str, str], key: str) -> dict[str, str]:
+    """The settings of a worker's converter. Without the class if Kafka Connect has no default for it."""
+    default = {key: SIMPLE_HEADER_CONVERTER} if key == _HEADERS else {}
+    return default | {name: value for name, value in worker.items() if name == key or name.startswith(f"{key}.")}
+
+
+def _converter_here(key: str, verbs: Verbs) -> dict[str, str]:
+    """The settings of this worker's converter. Of a server, only the default is known."""
+    if not isinstance(verbs, Herder):
+        return _converter({}, key)
+    here = verbs.settings
+    classes = {"key.converter": here.key_converter, "value.converter": here.value_converter, _HEADERS: here.header_converter}
+    return {**_converter(here.values, key), key: classes[key]}
+
+
+def _name_converters(found: Found, verbs: Verbs) -> None:
     """Warn of converters that only the other worker's file names, because with other ones the records change from here on."""
     missing = [key for key in _CONVERTERS if key not in found.config]
     if missing and not found.problem:
-        keys = " and ".join(missing)
-        text = f"{keys}: not in the config, so the other worker's apply there, which its REST API does not tell, and this worker's here"
-        found.warnings = [*found.warnings, f"{text}. Unless both are equal, add them to the config"]
+        keys, here = " and ".join(missing), dict.fromkeys(_converter_here(key, verbs).get(key, "") for key in missing)
+        named = f" ({', '.join(here)})" if any(here) else ""
+        text = (
+            f"{keys}: not in the config, so the other worker's apply there, which its REST API does not tell, and this worker's here{named}"
+        )
+        advice = "Unless both are equal, add them to the config, as the other worker's properties file has them"
+        found.warnings = [*found.warnings, f"{text}. {advice}"]
 
 
 def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:

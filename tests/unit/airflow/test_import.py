@@ -20,7 +20,7 @@ from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.config.worker_settings import JSON_CONVERTER, SIMPLE_HEADER_CONVERTER, WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import PluginView
 
@@ -237,10 +237,76 @@ def test_a_refused_takeover_names_the_sources_of_the_other_setting(key: str, mon
 
 
 def test_a_refused_takeover_names_no_source_for_a_default() -> None:
-    here: Any = Herder.__new__(Herder)
-    here.settings = worker_settings()
     with pytest.raises(ConfigException, match=r"set group\.id in no other source$"):
-        imports._is_here(WorkerSettings.of({"group.id": "there"}), "id", here, must=True)
+        imports._is_here(WorkerSettings.of({"group.id": "there"}), "id", own({}), must=True)
+
+
+STRING, JSON, AVRO = "org.apache.kafka.connect.storage.StringConverter", JSON_CONVERTER, "io.confluent.connect.avro.AvroConverter"
+WORKER = {
+    "group.id": "there",
+    "key.converter": STRING,
+    "value.converter": AVRO,
+    "value.converter.basic.auth.user.info": "me:geheim",
+    "internal.value.converter": JSON,
+}
+
+
+def own(properties: Mapping[str, str]) -> Any:
+    """The herder of an Airflow with these worker settings."""
+    here: Any = Herder.__new__(Herder)
+    here.settings = WorkerSettings.of(properties)
+    return here
+
+
+@pytest.mark.parametrize(
+    ("config", "here", "expected", "warning"),
+    [
+        (
+            {"value.converter.schemas.enable": "false"},  # Kafka Connect ignores it without value.converter
+            own({}),
+            {"key.converter": STRING, "value.converter": AVRO, "value.converter.basic.auth.user.info": "me:geheim"},
+            "key.converter and value.converter: added, because",
+        ),
+        ({"value.converter": JSON}, own({}), {"key.converter": STRING, "value.converter": JSON}, "key.converter: added, because"),
+        ({"value.converter": JSON}, own({"key.converter": STRING}), {"value.converter": JSON}, None),
+        (
+            {"value.converter": JSON},
+            own({"key.converter": STRING, "key.converter.encoding": "UTF-16"}),
+            {"key.converter": STRING, "value.converter": JSON},
+            "key.converter: added",
+        ),
+        (
+            {"value.converter": JSON},
+            object(),
+            {"key.converter": STRING, "value.converter": JSON},
+            "key.converter: added",
+        ),  # a server's are unknown
+        (
+            {"key.converter": STRING, "value.converter": JSON},
+            own({"header.converter": STRING}),
+            {"key.converter": STRING, "value.converter": JSON, "header.converter": SIMPLE_HEADER_CONVERTER},
+            "header.converter: added, because",
+        ),
+    ],
+)
+def test_converters_of_a_worker_file_are_carried_over_where_they_differ(
+    config: dict[str, str], here: Any, expected: dict[str, str], warning: str | None
+) -> None:
+    found = Found("lines", {"connector.class": "FileStreamSink", **config})
+    imports._carry_converters(found, WORKER, here)
+    assert found.config == {"connector.class": "FileStreamSink", **expected}
+    assert [text.startswith(warning or "nothing") for text in found.warnings] == ([] if warning is None else [True])
+    assert {key: value for key, value in {**config, **found.carried}.items() if value is not None} == expected
+    assert "geheim" not in "".join(found.warnings)
+
+
+def test_missing_converters_are_warned_of_with_those_that_apply_here() -> None:
+    found = Found("lines", {"connector.class": "FileStreamSink", "key.converter": STRING})
+    imports._name_converters(found, own({}))
+    (warning,) = found.warnings
+    assert warning.startswith("value.converter: not in the config, so the other worker's apply there")
+    assert f"this worker's here ({JSON})" in warning
+    assert "as the other worker's properties file has them" in warning
 
 
 class ConfigTopic:
