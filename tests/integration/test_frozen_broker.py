@@ -1,4 +1,4 @@
-"""Requests to a broker that answers only when nobody waits any more: librdkafka ends the process whose own timeout of a request to a
+"""Requests to a broker that answers only when they have been given up: librdkafka ends the process whose own timeout of a request to a
 group's coordinator has passed before the coordinator is known."""
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from airflow_provider_connect.codecs.dead_letters import REPLAY_CLASS
-from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.records import TopicPartition, may_be_same_topic
 from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.ids import named_topics, refusal_of_topic
@@ -95,7 +95,7 @@ def recreated_topics(config: Mapping[str, Any], ids: Mapping[str, str]) -> list[
     """The topics of a backfill that were recreated after its request. Its ranges name records of earlier topics. ``ids`` are the current
     ids, empty if the brokers give none."""
     noted = dict(part.rsplit(":", 1) for part in (config.get(TOPIC_IDS) or "").split(",") if ":" in part)
-    return sorted(topic for topic, topic_id in noted.items() if ids.get(topic, topic_id) != topic_id)
+    return sorted(topic for topic, topic_id in noted.items() if not may_be_same_topic(topic_id, ids.get(topic, "")))
 
 
 def topics_error(config: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ class RunProgress:
     note_position: Callable[[str], None] = lambda _: None
     now: Callable[[], float] = time.monotonic
     interval_seconds: float = INTERVAL_SECONDS
-    has_offsets: bool = False  # a polled record has an offset
+    has_offsets: bool = False  # the connector has offsets, or a polled record has one
     _uncommitted_topics: set[str] = field(default_factory=set)
     _last_entry: float = 0.0
     _last_commit: float = 0.0

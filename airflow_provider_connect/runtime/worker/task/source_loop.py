@@ -265,7 +265,7 @@ class SourceLoop:
         self.after_commit.committed()
 
     def _take_turn(self) -> None:
-        """In a run that stays: write what was committed to the batch log, once the task is quiet."""
+        """Call ``progress.tick``. In a run that stays: write what was committed to the batch log, once the task is quiet."""
         self.progress.tick()
         if records := self.progress.unreported_records(is_last=False):
             self.delivery.commit(records)

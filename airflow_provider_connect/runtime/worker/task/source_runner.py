@@ -112,7 +112,6 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._store = environment.backing.offsets(OffsetLocation.of(settings, environment.checked.resolved))
         self._offsets = TaskOffsets(self._store, payload.connector, payload.claim)
         self._topic_ids: Mapping[str, str] = {}  # of the offsets topic, if this cluster has it
-        self._has_offsets = False
         self._progress: RunProgress | None = None
         self._schemas: dict[str, Schema | None] = {}  # schemas of the values by topic, for lineage
         self._boundary = create_boundary(environment)
@@ -132,10 +131,9 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         if payload.tasks == 1:  # open transactions of other tasks look like aborted ones: if there are several tasks, the planner repairs
             self._owner.write(repair_records(self._store, payload.connector))
         known = self._store.read(payload.connector)
-        self._has_offsets = bool(known.by_key)
         if self._has_batch_log:
             self._topic_ids = self._admin.topic_ids([self._store.topic])
-            if not self._has_offsets:
+            if not known.by_key:
                 refuse_lost_offsets(self._environment, self._topic_ids)
         return known
 
@@ -163,7 +161,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             copy_offsets=self._offsets.copy,
             tick=self._turn(progress, self._connection),
             note_position=environment.note_position,
-            has_offsets=self._has_offsets,
+            has_offsets=bool(known.by_key),
         )
         return SourceLoop(
             task=task,
