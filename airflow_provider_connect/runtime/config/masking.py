@@ -27,7 +27,7 @@ _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _SHORTEST_LINE = 8
 _URL: Final = re.compile(r"https?://[^/?#\s]*(?P<path>/[^?#\s]*)(?P<query>\?[^#\s]*)?(?:#\S*)?")
 _WITHIN: Final = (
-    re.compile(r"(?:bearer|basic|token|apikey)\s+(\S+)", re.IGNORECASE),
+    re.compile(r"(?:[\w-]+:\s*)?(?:bearer|basic|token|apikey)\s+(\S+)", re.IGNORECASE),
     re.compile(r"[^\s:/{\[]+:(?!//)(\S+)"),
 )
 """The secret of an Authorization header, and of ``user:password``."""
@@ -279,7 +279,8 @@ def _secret_texts(value: Any, *, is_secret: bool) -> Iterator[str]:
 
 def _of_pairs(secret: str) -> set[str]:
     """The values of a connection string whose names are names of secrets."""
-    pairs = (pair.partition("=") for pair in _PAIRS.split(secret))
+    without_spaces = "=".join(part.strip() for part in secret.split("="))
+    pairs = (pair.partition("=") for pair in _PAIRS.split(without_spaces))
     return {value for name, _, value in pairs if value and is_secret_key(name)}
 
 

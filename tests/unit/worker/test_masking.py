@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +63,8 @@ SECRET_OF_URL = "postgresql://shop:p%40ss%2Fword@db:5432/shop?sslpassword=k3ypas
         (json.dumps(["canary-2", "canary-3"]), "neither canary-2 nor canary-3"),
         ("anna:canary-2", "wrong password canary-2 for anna"),
         ("Bearer canary-2", "token canary-2 is over"),
+        ("Authorization: Bearer canary-2", "token canary-2 is over"),
+        ("Server = db; Password = canary-2", "no password canary-2"),
         ("Basic YW5uYTpjYW5hcnk=", "header YW5uYTpjYW5hcnk= was refused"),
         ("AccountName=anna;AccountKey=canary-2==;EndpointSuffix=core", "key canary-2== of anna"),
         ("host=db user=anna password=canary-2", "no password canary-2"),
@@ -168,10 +169,9 @@ def test_a_secret_that_is_no_unicode_is_hidden(secret: str) -> None:
     assert Mask([secret])(f"it says {secret}.") == "it says [hidden]."
 
 
-def test_a_long_text_that_begins_like_a_url_is_read_at_once() -> None:
-    started = time.perf_counter()
-    Mask(["https://host/" + "a" * 50_000 + " b"])
-    assert time.perf_counter() - started < 2
+def test_a_long_text_that_begins_like_a_url_takes_linear_time() -> None:
+    secret = "https://host/" + "a" * 1_000_000 + " b"
+    assert Mask([secret])(secret) == "[hidden]"
 
 
 def test_a_url_without_a_query_has_only_its_path() -> None:
