@@ -16,12 +16,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from airflow_provider_connect.errors import ConfigException
@@ -29,7 +30,8 @@ from airflow_provider_connect.hooks.airflow_settings import SPARK_CONNECTION, ow
 from airflow_provider_connect.runtime.config.built_in_providers import AIRFLOWS_OWN
 from airflow_provider_connect.runtime.config.dag_settings import PROCESS, SPARK
 from airflow_provider_connect.runtime.model.log_lines import LineReader
-from airflow_provider_connect.runtime.model.run import KEEPER_FILE
+from airflow_provider_connect.runtime.model.run import KEEPER_FILE, PID_FILE
+from airflow_provider_connect.runtime.spark.driver_heartbeat import watching_heartbeat
 from airflow_provider_connect.runtime.spark.parent_death import bounded_lines, dies_with_parent, under_keeper
 from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
 
@@ -69,6 +71,7 @@ with _import_lazily("requests"):
 
 _log = logging.getLogger(__name__)
 _KEPT_LINES = 10  # as many as the Spark hook keeps
+_SHORTEST_SILENCE_SECONDS = 60.0  # a driver may be busy for that long
 _KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it calls on_kill
 
 
@@ -97,11 +100,23 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
 
     def run_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
         """Run the application to its end in this thread, because the end of the forking thread triggers the signal of ``die_with_parent``.
-        An application that has left (``RunDirectory.has_left``) lives on.
+        An application that has left (``RunDirectory.has_left``) lives on. One whose driver sends no heartbeat for as long as Airflow waits
+        for the heartbeat of a task is killed.
 
         Returns the exit code, and the last lines of the log.
         """
-        return self._run_process(directory) if self.engine == PROCESS else self.submit_application(directory)
+        seconds = max(_SHORTEST_SILENCE_SECONDS, conf.getfloat("scheduler", "task_instance_heartbeat_timeout"))
+        ended: list[str] = []
+
+        def kill() -> None:
+            ended.append(f"The driver has sent no heartbeat for {seconds:.0f} s, as a suspended process, so it was killed")
+            _log.error("Connector %s: %s", self.connector, *ended)
+            if (process := self._submitted()) is not None:
+                _kill_group(process.pid)
+
+        with watching_heartbeat(directory.path / PID_FILE, seconds, kill):
+            exit_code, log_tail = self._run_process(directory) if self.engine == PROCESS else self.submit_application(directory)
+        return exit_code, log_tail + ended
 
     def _run_process(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
         if self._kill_requested:
@@ -191,11 +206,15 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         """
         self._kill_requested = True
         try:
-            process = self._process or (None if self._hook is None else self._hook._submit_sp)
-            if process is not None and process.poll() is None:
+            if (process := self._submitted()) is not None:
                 self._end(process)
         except BaseException:
             _log.exception("Connector %s: the application may live on", self.connector)
+
+    def _submitted(self) -> Any:
+        """The process of the application, a Popen. None: there is none that is alive."""
+        process = self._process or (None if self._hook is None else self._hook._submit_sp)
+        return None if process is None or process.poll() is not None else process
 
     def _end(self, process: Any) -> None:  # a Popen
         deadline = time.monotonic() + _KILL_WAIT_SECONDS
@@ -204,7 +223,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
             is_signalled = is_signalled or self._signal_driver()
             time.sleep(0.05)
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            _kill_group(process.pid)
 
     def _signal_driver(self) -> bool:
         """Signal the driver. False: the driver has not started yet."""
@@ -216,6 +235,11 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         except OSError:
             return False
         return True
+
+
+def _kill_group(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def application_path() -> str:

@@ -38,6 +38,7 @@ from airflow_provider_connect.runtime.model.run import (
     RunSpec,
     TaskResult,
 )
+from airflow_provider_connect.runtime.spark.driver_heartbeat import send_heartbeats
 from airflow_provider_connect.runtime.spark.parent_death import discard_output, outlive_parent
 from airflow_provider_connect.runtime.spark.run_directory import RunDirectory, write_private
 from airflow_provider_connect.runtime.spark.secret_requests import request_secrets
@@ -84,6 +85,7 @@ def _spec(directory: Path) -> RunSpec:
     write_logs(sys.stdout)
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
     write_private(directory / PID_FILE, str(os.getpid()))  # from now on the file with the secrets is no longer needed
+    send_heartbeats(directory / PID_FILE)
     return spec
 
 
