@@ -40,7 +40,7 @@ from airflow_provider_connect.errors import (
 )
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, sources_above_file
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.runtime.config.dag_settings import APPLICATION, CONTINUOUS, SCHEDULE, application_of
+from airflow_provider_connect.runtime.config.dag_settings import APPLICATION, CONTINUOUS, PROCESS, SCHEDULE, application_key, application_of
 from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
 from airflow_provider_connect.runtime.config.worker_settings import SIMPLE_HEADER_CONVERTER, WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
@@ -225,6 +225,7 @@ def _of_cluster(worker: Mapping[str, str], arguments: Any, verbs: Verbs) -> int:
         named = [] if arguments.application is None else ["--application", arguments.application]
         command = shlex.join(["airflow", "connect", "import", arguments.source, "--takeover", *named])
         print(visible(_STEPS.format(file=Path(arguments.source).absolute(), command=command, application=application)))
+        _print_engine(worker, application)
     return code
 
 
@@ -233,6 +234,13 @@ To take over the whole cluster as application {application}: stop Kafka Connect,
    AIRFLOW__CONNECT__WORKER_PROPERTIES={file}
    AIRFLOW__CONNECT__AIRFLOW_ALLOWED_APPLICATIONS={application}
 then: {command}"""
+
+
+def _print_engine(worker: Mapping[str, str], application: str) -> None:
+    key = application_key(application, "engine")
+    if worker.get(key) != PROCESS:
+        line = f"{key}={PROCESS}"
+        print(visible(f"With Spark and a master such as local[2], each task needs a core. To run without Spark, add to the file: {line}"))
 
 
 def _setting(outcome: SettingOutcome) -> dict[str, object]:
@@ -255,8 +263,9 @@ def _of_topics(worker: Mapping[str, str], there: WorkerSettings, arguments: Any,
     ]
     chosen = list(_chosen(iter(found), arguments.names))
     code = _from(chosen, arguments, verbs, None, application, existing=set() if is_here else None, settings=settings, worker=worker)
-    if arguments.takeover:
+    if arguments.takeover and arguments.output == "table":
         print(f"DAG {application_dag_id(application)} hosts them, as soon as Airflow has parsed it")
+        _print_engine(worker, application)
     return code
 
 

@@ -139,6 +139,7 @@ def test_the_worker_file_of_a_running_cluster_stands_for_all_of_it(
     assert json.loads(over_rest.out)["connectors"][0]["reason"].startswith("a connector of this name exists here")
     assert f"AIRFLOW__CONNECT__WORKER_PROPERTIES={connect_worker.file}" in table.out
     assert f"then: airflow connect import {connect_worker.file} --takeover --application crm\n" in table.out
+    assert "To run without Spark, add to the file: airflow.application.crm.engine=process\n" in table.out
     assert f"Kafka Connect is running: group.id {group} has 1 workers" in refused(early)
 
 

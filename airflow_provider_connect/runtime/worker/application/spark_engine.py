@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_connect.errors import ConfigException, RetriableException
+from airflow_provider_connect.runtime.config.dag_settings import ENGINE, PROCESS, application_key
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.java.catalog.manifests import SETTING, allowed_locations
 from airflow_provider_connect.runtime.model.log_lines import KeptLines, LineReader, write_logs
@@ -43,6 +44,7 @@ class SparkEngine:
         killed when tasks that run in it exceed their memory limit, because it hosts other connectors."""
         self._context = _context(application)
         self._threads = TaskThreads(mask or Mask(), has_memory_limit=not is_shared)
+        self._engine_key = application_key(application, "engine") if is_shared else ENGINE
         self._lock = threading.Lock()
         self._archives: dict[tuple[str, ...], str] = {}  # the sent archives, by the locations of their plugins
         self._staying = 0
@@ -82,13 +84,13 @@ class SparkEngine:
         the same time, RetriableException if other connectors occupy the cores. The task would not start."""
         cores = self._context.defaultParallelism if self.is_local else math.inf
         reason = f"the run stays, so each task needs a core of its own, and the master {self._context.master} has {cores}"
+        fix = f"write more cores into the Spark connection, or set {self._engine_key}={PROCESS} to run without Spark"
         if payload.hosted > cores:
-            fix = "lower tasks.max, or write more cores into the Spark connection"
-            raise ConfigException.of("tasks.max", str(payload.hosted), f"{reason}: {fix}")
+            raise ConfigException.of("tasks.max", str(payload.hosted), f"{reason}: lower tasks.max, {fix}")
         with self._lock:
             if self._staying >= cores:
                 raise RetriableException(
-                    f"No core is free: {reason}, and other tasks occupy them. Write more cores into the Spark connection"
+                    f"No core is free: {reason}, and other tasks occupy them. For the application's next run, {fix}"
                 )
             self._staying += 1
         try:
