@@ -6,13 +6,14 @@ The herder and the clients have the same verbs, so a command works with both.
 
 import functools
 import getpass
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from airflow.utils.cli import suppress_logs_and_warning
 
-from airflow_provider_connect.cli.printing import print_errors
+from airflow_provider_connect.cli.printing import print_errors, visible
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
@@ -55,7 +56,7 @@ def _opened(arguments: Any) -> Iterator[Verbs]:
     if arguments.url and arguments.conn_id:
         raise BadRequestException("Give --url or --conn-id, not both")
     if arguments.url:
-        with ConnectClient(server_at(arguments.url, arguments.user), retry=_RETRY) as client:
+        with client_of(arguments.url, arguments.user, _RETRY) as client:
             yield client
     elif arguments.conn_id:
         use_database()
@@ -68,7 +69,12 @@ def _opened(arguments: Any) -> Iterator[Verbs]:
             yield herder
 
 
-def server_at(url: str, user: str | None) -> Server:
+def client_of(url: str, user: str | None, retry: RetryLimits) -> ConnectClient:
+    """A client of the server at a URL. Prints a sentence to standard error before the first retry of a request without an answer."""
+    return ConnectClient(_server_at(url, user), retry=retry, notify=lambda notice: print(visible(notice), file=sys.stderr, flush=True))
+
+
+def _server_at(url: str, user: str | None) -> Server:
     """The server at a URL. ``user`` is ``NAME`` or ``NAME:PASSWORD``; asks for a missing password."""
     if user is None:
         return Server.of(url)

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import yaml
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.cli.connection import Verbs, connect_command, server_at
+from airflow_provider_connect.cli.connection import Verbs, client_of, connect_command
 from airflow_provider_connect.cli.import_report import FEW, ImportCandidate, page
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.cli.worker_file import GROUP, LOCATION, Here, SettingOutcome, application_for, outcomes, worker_file
@@ -118,7 +118,7 @@ def import_connectors(arguments: Any, verbs: Verbs) -> None:
     application = None if arguments.application is None else application_for({}, arguments.application)
     if not is_server:
         sys.exit(_from(list(_chosen(_of_file(Path(arguments.source)), arguments.names)), arguments, verbs, None, application))
-    with ConnectClient(server_at(arguments.source, arguments.source_user), retry=_RETRY) as there:
+    with client_of(arguments.source, arguments.source_user, _RETRY) as there:
         sys.exit(_from(list(_chosen(_of_server(there), arguments.names)), arguments, verbs, there, application))
 
 
@@ -213,7 +213,7 @@ def _of_cluster(worker: Mapping[str, str], arguments: Any, verbs: Verbs) -> int:
         print_rows(list(map(_setting, settings)), "table")
         print()
     if arguments.source_url and not arguments.takeover:
-        with ConnectClient(server_at(arguments.source_url, arguments.source_user), retry=_RETRY) as there:
+        with client_of(arguments.source_url, arguments.source_user, _RETRY) as there:
             found = list(_chosen(_of_server(there), arguments.names))
             code = _from(found, arguments, verbs, there, application, settings=settings, worker=worker)
     else:

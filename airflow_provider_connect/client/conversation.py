@@ -71,9 +71,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Let this time pass."""
+    """Let this time pass. ``notice`` is a sentence for a user who is waiting, before the first retry of a request without an answer."""
 
     seconds: float
+    notice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def conversation(call: Call[T], server: str, limits: RetryLimits, now: Callable[
             raise refusal(outcome, request) if isinstance(outcome, Answer) else _unreachable(outcome, request, attempt + 1)
         was_lost = was_lost or (isinstance(outcome, Lost) and outcome.was_sent)
         attempt += 1
-        yield Wait(wait)
+        yield Wait(wait, _notice(outcome, request, limits) if attempt == 1 and isinstance(outcome, Lost) else None)
 
 
 def _is_refusal(call: Call[T], answer: Answer) -> bool:
@@ -125,6 +126,10 @@ def _read(call: Call[T], answer: Answer, request: str) -> T:
             f"{request} answers {answer.status}, but not as Kafka Connect does ({type(error).__name__}: {error}): check the address",
             answer.status,
         ) from error
+
+
+def _notice(outcome: Lost, request: str, limits: RetryLimits) -> str:
+    return f"{request} has no answer: {outcome.reason}. It is retried for up to {limits.seconds:g} seconds"
 
 
 def _unreachable(outcome: Lost | None, request: str, attempts: int) -> UnreachableException:

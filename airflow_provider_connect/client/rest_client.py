@@ -13,6 +13,7 @@ of more than 64 MiB.
 
 import asyncio
 import time
+from collections.abc import Callable
 from random import random
 from typing import Self, TypeVar, cast
 
@@ -46,7 +47,8 @@ class _ByUrl:
 
 
 class ConnectClient(_ByUrl, ConnectVerbs):
-    """A blocking client. Several threads may call it at the same time. ``transport`` is httpx's."""
+    """A blocking client. Several threads may call it at the same time. ``transport`` is httpx's. ``notify`` gets a sentence before the
+    first retry of a request without an answer."""
 
     def __init__(
         self,
@@ -55,8 +57,10 @@ class ConnectClient(_ByUrl, ConnectVerbs):
         retry: RetryLimits | None = None,
         timeout_seconds: float = ANSWER_SECONDS,
         transport: httpx.BaseTransport | None = None,
+        notify: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(server, retry)
+        self._notify = notify
         hooks = {"response": [limit_responses(timeout_seconds)]}
         self._http = httpx.Client(event_hooks=hooks, transport=transport, **server.client_arguments(timeout_seconds))
 
@@ -80,6 +84,8 @@ class ConnectClient(_ByUrl, ConnectVerbs):
 
     def _answer(self, call: Call[T], step: Send | Wait) -> Answer | Lost | None:
         if isinstance(step, Wait):
+            if step.notice is not None and self._notify is not None:
+                self._notify(step.notice)
             time.sleep(step.seconds)
             return None
         try:

@@ -1,15 +1,18 @@
 """What a client does when the way to the server, or the server, is not well. Everything else is tested on real servers."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from airflow_provider_connect.cli.connection import client_of
 from airflow_provider_connect.client.conversation import RetryLimits, ServerException, UnreachableException
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
 from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.errors import (
     AlreadyExistsException,
     BadRequestException,
@@ -22,6 +25,7 @@ from airflow_provider_connect.errors import (
 )
 
 QUICK = RetryLimits(seconds=5, first_wait_seconds=0.001, longest_wait_seconds=0.002)
+QUICK_END = RetryLimits(seconds=0.05, first_wait_seconds=0.001, longest_wait_seconds=0.002)
 Reply = httpx.Response | Exception
 
 
@@ -112,6 +116,25 @@ def test_trying_ends_with_the_limit(ask: Ask, fault: Reply) -> None:
     with pytest.raises(ConnectException):
         ask(wire, "connectors", limits=RetryLimits(seconds=0))
     assert len(wire.requests) == 1
+
+
+def test_a_user_is_notified_once_that_a_request_without_an_answer_is_retried(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the clients of commands: the user of ``airflow connect import`` would else wait for half a minute without a word."""
+    with client_of(f"http://me:geheim@127.0.0.1:{free_ports(1)[0]}", None, QUICK_END) as client, pytest.raises(UnreachableException):
+        client.connectors()
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) == 1
+    assert re.fullmatch(
+        r"GET http://127\.0\.0\.1:\d+/connectors has no answer: .*Connection refused\. It is retried for up to 0\.05 seconds", shown[0]
+    )
+
+
+def test_a_user_is_not_notified_of_a_rebalance() -> None:
+    notices: list[str] = []
+    transport = httpx.MockTransport(Wire(REBALANCE, NAMES))
+    with ConnectClient(Server.of("http://connect"), retry=QUICK, transport=transport, notify=notices.append) as client:
+        assert client.connectors() == ["a"]
+    assert notices == []
 
 
 def test_an_unreachable_server_is_named_without_its_password(ask: Ask) -> None:
