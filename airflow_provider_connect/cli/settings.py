@@ -7,12 +7,14 @@ from typing import Any
 
 from airflow_provider_connect.cli.printing import print_errors
 from airflow_provider_connect.hooks.airflow_settings import (
+    CONNECTION,
     VARIABLE,
     connection_properties,
     default_properties,
     own_option,
     properties_file,
     section_options,
+    section_sources,
     worker_variable,
 )
 from airflow_provider_connect.runtime.config.dag_settings import literal_secrets
@@ -20,6 +22,8 @@ from airflow_provider_connect.runtime.config.notifiers import PREFIX as NOTIFIER
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
 from airflow_provider_connect.runtime.model.url_passwords import without_url_passwords
+
+_SECTION = "section"
 
 
 @print_errors()
@@ -29,12 +33,13 @@ def print_settings(arguments: Any) -> None:
     layers = {
         "default": default_properties,
         own_option("worker_properties") or "no file": properties_file,
-        "airflow.cfg [connect]": section_options,
-        "Connection": connection_properties,
+        _SECTION: section_options,
+        f"Connection {own_option('connect_conn_id') or CONNECTION}": connection_properties,
         f"Variable {VARIABLE}": worker_variable,
     }
     read = {layer: properties() for layer, properties in layers.items()}
-    merged = {key: (value, layer) for layer, values in read.items() for key, value in values.items()}
+    sources = section_sources()
+    merged = {key: (value, sources[key] if layer == _SECTION else layer) for layer, values in read.items() for key, value in values.items()}
     WorkerSettings.of({key: value for key, (value, _) in merged.items() if "${" not in value})
     _print(arguments.output, {key: {"value": masked(key, value), "from": layer} for key, (value, layer) in sorted(merged.items())})
 

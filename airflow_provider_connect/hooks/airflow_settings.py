@@ -196,9 +196,19 @@ def section_properties() -> dict[str, str]:
 
 def section_options() -> dict[str, str]:
     """The ``[connect]`` section alone."""
-    options = [option for option in conf.getsection(SECTION) or {} if option not in OWN_OPTIONS]
-    values = {option.replace("_", "."): conf.get(SECTION, option) for option in options}
+    values = {key: conf.get(SECTION, option) for key, option in _section_keys().items()}
     return {key: value for key, value in values.items() if value not in (None, "")}
+
+
+def section_sources() -> dict[str, str]:
+    """Where each setting of ``section_options`` is set: an environment variable, which Airflow reads first, or airflow.cfg."""
+    variables = {key: f"AIRFLOW__{SECTION.upper()}__{option.upper()}" for key, option in _section_keys().items()}
+    return {key: f"environment variable {name}" if name in os.environ else f"airflow.cfg [{SECTION}]" for key, name in variables.items()}
+
+
+def _section_keys() -> dict[str, str]:
+    """The section's options for worker settings, by Connect's names of these."""
+    return {option.replace("_", "."): option for option in conf.getsection(SECTION) or {} if option not in OWN_OPTIONS}
 
 
 def properties_file() -> dict[str, str]:

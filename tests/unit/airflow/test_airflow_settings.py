@@ -4,9 +4,12 @@ import json
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.configuration import conf
 
+from airflow_provider_connect.cli.settings import print_settings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import (
     airflow_secrets,
@@ -48,6 +51,32 @@ def test_the_section_takes_underscores_for_full_stops(monkeypatch: pytest.Monkey
     monkeypatch.setenv("AIRFLOW__CONNECT__OFFSET_STORAGE_PARTITIONS", "7")
     monkeypatch.setenv("AIRFLOW__CONNECT__SPARK_CONN_ID", "spark_other")
     assert worker_properties() == default_properties() | {"bootstrap.servers": "kafka:9092", "offset.storage.partitions": "7"}
+
+
+def test_the_settings_command_names_the_source_of_each_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "worker.properties"
+    file.write_text("client.id=x\n")
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # as the command sets it, for this test alone
+    monkeypatch.setenv("AIRFLOW__CONNECT__WORKER_PROPERTIES", str(file))
+    monkeypatch.setenv("AIRFLOW__CONNECT__CONNECT_CONN_ID", "shop_kafka")
+    monkeypatch.setenv("AIRFLOW__CONNECT__OFFSET_STORAGE_PARTITIONS", "7")
+    connection(monkeypatch, "shop_kafka", host="kafka")
+    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", '{"group.id": "from-variable"}')
+    conf.read_dict({"connect": {"status.storage.partitions": "3", "offset_storage_partitions": "5"}})
+    try:
+        print_settings(SimpleNamespace(output="json"))
+    finally:
+        conf.remove_section("connect")
+    assert {key: each["from"] for key, each in json.loads(capsys.readouterr().out).items()} == {
+        "bootstrap.servers": "Connection shop_kafka",
+        "client.id": str(file),
+        "connectors.allowed.paths": "default",
+        "group.id": "Variable connect_worker_config",
+        "offset.storage.partitions": "environment variable AIRFLOW__CONNECT__OFFSET_STORAGE_PARTITIONS",
+        "status.storage.partitions": "airflow.cfg [connect]",
+    }
 
 
 def test_a_worker_properties_file_lies_below_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
