@@ -332,7 +332,9 @@ def status(output: str = "text", *, directory: Path | None = None) -> int:
         print(json.dumps({"up": is_up, "faults": faults, **(state or {})}, indent=2))
     elif state is None:
         left = len(marked_processes(stack.mark)) if stack.folder.exists() else 0
-        print(f"down: no stack in {stack.directory}; {left} processes")
+        print(
+            f"down: no stack in {stack.directory}; {left} processes" if directory else f"down: {_not_found(stack, f'; {left} processes')}"
+        )
     else:
         print("up" if is_up else "\n".join(["not healthy: airflow connect dev up (make up) starts all of it anew", *faults]))
         for name in (
@@ -356,8 +358,16 @@ def down() -> int:
     """End the stack. Returns exit code 0, even if it was down."""
     stack = Stack(directory_in_use())
     ended = stack.down() if stack.folder.exists() else 0
-    announce(f"down; {ended} processes ended" if ended else f"was down: no stack in {stack.directory}")
+    announce(f"down; {ended} processes ended" if ended else f"was down: {_not_found(stack)}")
     return 0
+
+
+def _not_found(stack: Stack, rest: str = "") -> str:
+    """What ``directory_in_use`` has searched, and how to have it find a stack."""
+    return (
+        f"no stack in {stack.directory} or a .dev of the folders above{rest}. "
+        "Run the command in the folder of airflow connect dev up or below it, or source the stack's environment.sh first"
+    )
 
 
 def _pids(state: Mapping[str, object]) -> dict[str, int]:

@@ -42,6 +42,7 @@ def test_without_a_stack_nothing_is_created_and_the_folder_is_named(elsewhere: P
     assert stack.status() == 1
     assert stack.down() == 0
     printed = capsys.readouterr()
-    assert printed.out == f"down: no stack in {elsewhere / '.dev'}; 0 processes\n"
-    assert f"was down: no stack in {elsewhere / '.dev'}" in printed.err
+    remedy = "Run the command in the folder of airflow connect dev up or below it, or source the stack's environment.sh first"
+    assert printed.out == f"down: no stack in {elsewhere / '.dev'} or a .dev of the folders above; 0 processes. {remedy}\n"
+    assert f"was down: no stack in {elsewhere / '.dev'} or a .dev of the folders above. {remedy}\n" in printed.err
     assert list(elsewhere.iterdir()) == []
