@@ -118,7 +118,7 @@ def test_the_readmes_source_has_the_records_that_the_readme_shows(
     settings: WorkerSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plugins" / "shop.py").write_text(readme("python plugins/shop.py"))
-    definition = ast.parse(readme("python dags/shop_orders.py")).body[-1]
+    definition = ast.parse(readme("python dags/shop_items.py")).body[-1]
     assert isinstance(definition, ast.Expr)
     assert isinstance(definition.value, ast.Call)
     name, config = map(ast.literal_eval, definition.value.args)
