@@ -169,10 +169,10 @@ class Demo:
         print()
         for file, digest in zip((source, copy), sums, strict=True):
             size = file.stat().st_size if file.exists() else 0
-            print(f"  {file.name:15} {_count_lines(file):>9,} lines  {size:>12,} bytes  sha256 {digest}")
+            print(f"  {file.name:16} {_count_lines(file):>9,} lines  {size:>12,} bytes  sha256 {digest}")
         shop, warehouse = self._tables.summaries()
         for name, table in (("shop", shop), ("warehouse", warehouse)):
-            print(f"  {name + '.' + TABLE:15} {table.rows:>9,} rows   {table.total:>12,} pieces sha256 {table.digest}")
+            print(f"  {name + '.' + TABLE:16} {table.rows:>9,} rows   sum of quantity {table.total:,}  sha256 {table.digest}")
         for run in runs:
             print(f"  {run.dag_id}: {run.state}, {run.seconds:.1f} s from trigger to end")
         for line in _statuses(self._stack.worker_properties):

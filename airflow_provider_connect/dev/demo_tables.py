@@ -22,7 +22,7 @@ _CHANGED_AT = {"postgresql": "to_char(changed_at, 'YYYY-MM-DD HH24:MI:SS.MS')", 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """The content of a table: number of rows, sum of a column, and a digest of all rows in the order of their keys."""
+    """The content of a table: number of rows, sum of the column ``quantity``, and a digest of all rows in the order of their keys."""
 
     rows: int
     total: int
