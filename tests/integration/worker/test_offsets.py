@@ -97,7 +97,8 @@ def test_a_source_whose_offsets_topic_was_made_anew_doubles_nothing(environment:
         assert (result.state, values_of(environment.bootstrap, unique)) == (RunState.DONE, ["one", "two"] * 2)
         return
     error = result.tasks[0].trace or ""
-    assert all(part in error for part in (environment.settings.offset_topic, "created anew", "/offsets")), error
+    commands = [f"airflow connect offsets {verb} {environment.connector}" for verb in ("alter", "undo", "reset")]
+    assert all(part in error for part in (environment.settings.offset_topic, "created anew", "/offsets", *commands)), error
     assert values_of(environment.bootstrap, unique) == ["one", "two"]
     reset_offsets(environment, config)
     assert environment.run(config).state is RunState.DONE

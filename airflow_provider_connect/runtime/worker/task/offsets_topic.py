@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping
 from contextlib import closing
 
@@ -26,8 +27,9 @@ def refuse_lost_offsets(environment: TaskEnvironment, topic_ids: Mapping[str, st
     if environment.payload.guarantee == Guarantee.AT_LEAST_ONCE:
         log.warning("%sEverything is read again", text)
         return
+    command, path = f"airflow connect offsets {{}} {shlex.quote(connector)}", f"/connectors/{connector}/offsets"
     raise ConnectException(
-        f"{text}Everything would be delivered again. Stop the connector, and set the offsets to go on from (PATCH "
-        f"/connectors/{connector}/offsets, or POST /connectors/{connector}/offsets/undo, if the SQL mirror knows them); or reset them to "
-        f"read everything again (DELETE /connectors/{connector}/offsets)"
+        f"{text}Everything would be delivered again. Stop the connector, and set the offsets to go on from ({command.format('alter')}, "
+        f"or PATCH {path}); or undo their loss, if the SQL mirror knows them ({command.format('undo')}, or POST {path}/undo); or reset "
+        f"them to read everything again ({command.format('reset')}, or DELETE {path})"
     )
