@@ -27,9 +27,9 @@ def refuse_lost_offsets(environment: TaskEnvironment, topic_ids: Mapping[str, st
     if environment.payload.guarantee == Guarantee.AT_LEAST_ONCE:
         log.warning("%sEverything is read again", text)
         return
-    command, path = f"airflow connect offsets {{}} {shlex.quote(connector)}", f"/connectors/{connector}/offsets"
+    name, path = shlex.quote(connector), f"/connectors/{connector}/offsets"
     raise ConnectException(
-        f"{text}Everything would be delivered again. Stop the connector, and set the offsets to go on from ({command.format('alter')}, "
-        f"or PATCH {path}); or undo their loss, if the SQL mirror knows them ({command.format('undo')}, or POST {path}/undo); or reset "
-        f"them to read everything again ({command.format('reset')}, or DELETE {path})"
+        f"{text}Everything would be delivered again. Stop the connector, and set the offsets to go on from (airflow connect offsets alter "
+        f"{name}, or PATCH {path}); or undo their loss, if the SQL mirror knows them (airflow connect offsets undo {name}, or POST "
+        f"{path}/undo); or reset them to read everything again (airflow connect offsets reset {name}, or DELETE {path})"
     )
