@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
 from airflow_provider_connect.cli.connection import Verbs, connect_command, server_command
 from airflow_provider_connect.cli.overview import Overview
-from airflow_provider_connect.cli.printing import print_rows, print_value, visible
+from airflow_provider_connect.cli.printing import print_rows, print_value, print_warnings, visible
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, UnauthorizedException, short_trace
 from airflow_provider_connect.runtime.config.dag_settings import dag_keys
@@ -68,6 +68,7 @@ def create(arguments: Any, verbs: Verbs) -> None:
     waiting = _waiting(arguments, verbs, given.name, is_new=True)
     info = verbs.create_connector(given.name, given.config, state)
     print(f"Connector {info.name} is created", flush=True)
+    print_warnings(info.warnings)
     if waiting is not None:
         waiting.finish()
 
@@ -90,6 +91,7 @@ def put(arguments: Any, verbs: Verbs) -> None:
     given = given_connector(arguments)
     info, is_new = verbs.put_connector_config(given.name, unhidden(verbs, given.name, given.config))
     print(f"Connector {info.name} {'is created' if is_new else 'has this config'}")
+    print_warnings(info.warnings)
 
 
 @connect_command
@@ -99,6 +101,7 @@ def patch(arguments: Any, verbs: Verbs) -> None:
         raise BadRequestException("Give what to change as KEY=VALUE, or --remove KEY")
     info = verbs.patch_connector_config(arguments.name, unhidden_patch(verbs, arguments.name, changes))
     print_value(shown(verbs, info.config), arguments.output)
+    print_warnings(info.warnings)
 
 
 @connect_command
@@ -241,8 +244,7 @@ def validate(arguments: Any, verbs: Verbs) -> None:
         print_rows(rows, arguments.output)
     else:
         print("valid")
-    for warning in validation.warnings:
-        print(visible(f"Warning: {warning}"), file=sys.stderr)
+    print_warnings(validation.warnings)
     if rows:
         sys.exit(1)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from airflow_provider_connect.cli.connection import Verbs, connect_command
-from airflow_provider_connect.cli.printing import print_rows, print_value, visible
+from airflow_provider_connect.cli.printing import print_rows, print_value, print_warnings, visible
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.runtime.herder.herder import Herder
@@ -44,10 +44,11 @@ def config_diff(arguments: Any, verbs: Verbs) -> None:
 @connect_command
 def rollback(arguments: Any, verbs: Verbs) -> None:
     if isinstance(verbs, Herder):
-        cast("Herder", verbs).rollback_config(arguments.name, arguments.revision, Secrets(verbs.plugin_config).restore_patch)
+        info = cast("Herder", verbs).rollback_config(arguments.name, arguments.revision, Secrets(verbs.plugin_config).restore_patch)
     else:
-        verbs.rollback_config(arguments.name, arguments.revision)
+        info = verbs.rollback_config(arguments.name, arguments.revision)
     print(f"Connector {arguments.name} has the config of revision {arguments.revision}")
+    print_warnings(info.warnings)
 
 
 @connect_command

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -37,6 +37,12 @@ def print_rows(rows: Sequence[Row], output: str) -> None:
         print_value(list(rows), output)
     elif rows:
         print(_table(rows))
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print the warnings of a validation to standard error."""
+    for warning in warnings:
+        print(visible(f"Warning: {warning}"), file=sys.stderr)
 
 
 def print_value(value: Any, output: str) -> None:

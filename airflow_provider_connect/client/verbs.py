@@ -128,7 +128,7 @@ class _Verbs:
     ) -> Call[ConnectorInfo]:
         """Create a connector. Raises AlreadyExistsException if it exists. ``initial_state`` needs Kafka Connect 3.7 or later (KIP-980)."""
         state = {} if initial_state is None else {"initial_state": _INITIAL[initial_state]}
-        return call("create_connector", body={"name": name, "config": dict(config), **state})
+        return call("create_connector", body={"name": name, "config": dict(config), **state}, read=_written)
 
     @verb
     def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> Call[tuple[ConnectorInfo, bool]]:
@@ -137,13 +137,13 @@ class _Verbs:
             "put_connector_config",
             name,
             body=dict(config),
-            read=lambda answer: (of_json(ConnectorInfo, answer.body), answer.status == _CREATED),
+            read=lambda answer: (_written(answer), answer.status == _CREATED),
         )
 
     @verb
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> Call[ConnectorInfo]:
         """Change keys of the config; None removes a key (KIP-477: Kafka Connect 3.9 and later)."""
-        return call("patch_connector_config", name, body=dict(patch))
+        return call("patch_connector_config", name, body=dict(patch), read=_written)
 
     @verb
     def config_history(self, name: str, *, limit: int = 50, before: int | None = None) -> Call[ConfigHistory]:
@@ -154,7 +154,7 @@ class _Verbs:
     @verb
     def rollback_config(self, name: str, revision: int) -> Call[ConnectorInfo]:
         """Restore the config of this revision. Hidden values keep their current value."""
-        return call("rollback_config", name, body={"revision": revision})
+        return call("rollback_config", name, body={"revision": revision}, read=_written)
 
     @verb
     def delete_connector(self, name: str) -> Call[None]:
@@ -374,11 +374,22 @@ def _expanded(answer: Answer) -> dict[str, Views]:
     }
 
 
+def _written(answer: Answer) -> ConnectorInfo:
+    """The connector after a change of its config."""
+    info: ConnectorInfo = of_json(ConnectorInfo, answer.body)
+    return replace(info, warnings=_warnings(answer))
+
+
+def _warnings(answer: Answer) -> tuple[str, ...]:
+    """The warnings of a validation. Only this package's servers return warnings."""
+    return tuple(json.loads(answer.headers.get(WARNINGS_HEADER, "[]")))
+
+
 def _validation(answer: Answer) -> Validation:
-    """The validation. Leaves out keys without a value; Kafka Connect may return such keys. Only this package's servers return warnings."""
+    """The validation. Leaves out keys without a value; Kafka Connect may return such keys."""
     body = answer.body
     found: Validation = of_json(Validation, {**body, "configs": [each for each in body["configs"] if each["value"]]})
-    return replace(found, warnings=tuple(json.loads(answer.headers.get(WARNINGS_HEADER, "[]"))))
+    return replace(found, warnings=_warnings(answer))
 
 
 def _message(answer: Answer) -> str:

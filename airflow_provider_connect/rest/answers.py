@@ -5,19 +5,22 @@ For an error of a connector or a config, lower layers raise an exception of ``er
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
+from itertools import accumulate, takewhile
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.errors import BadRequestException, ConnectException, UnauthorizedException
 from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
 from airflow_provider_connect.runtime.model.view_json import to_json
 
 JSON = "application/json"
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
 _ENCODED_AT_ONCE = 256
+_LONGEST_WARNINGS = 3000  # nginx accepts 4 KiB of headers by default
 _MOST_DIGITS = 9  # of a number in a query
 _SPLIT_LEVELS = 2
 
@@ -38,6 +41,20 @@ def answer(value: object, status: int = 200, headers: Mapping[str, str] | None =
     """An answer with ``value`` as JSON. ``value`` may contain views; ``bytes`` are already JSON."""
     body = value if isinstance(value, bytes) else json_bytes(to_json(value))
     return Response(body, status_code=status, headers=dict(headers or {}), media_type=JSON)
+
+
+def warnings_header(warnings: Sequence[str]) -> dict[str, str]:
+    """The header with the warnings of a validation. Empty if there are no warnings."""
+    return {WARNINGS_HEADER: json.dumps(list(warnings))} if warnings else {}
+
+
+def short_warnings_header(warnings: Sequence[str]) -> dict[str, str]:
+    """Like ``warnings_header``, but short enough for every proxy and client: if one of them refused the answer to a write, the write would
+    look as if it had failed. The last entry is the number of warnings left out."""
+    ends = accumulate(len(json.dumps(warning)) + 2 for warning in warnings)
+    shown = warnings[: sum(1 for _ in takewhile(lambda end: end <= _LONGEST_WARNINGS, ends))]
+    left = len(warnings) - len(shown)
+    return warnings_header([*shown, f"and {left} more warnings: validate the config to see them"] if left else shown)
 
 
 def empty(status: int) -> Response:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from airflow_provider_connect.errors import BadRequestException, ForbiddenException, NotFoundException
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
-from airflow_provider_connect.rest.answers import answer, empty, json_bytes
+from airflow_provider_connect.rest.answers import answer, empty, json_bytes, short_warnings_header
 from airflow_provider_connect.rest.calls import SECONDS, Calls, author_of, calls_of, known_config, user_of
 from airflow_provider_connect.rest.request_checks import location_segment
 from airflow_provider_connect.rest.routes import Connector, Task, add_route, query_of, route_for
@@ -88,7 +88,7 @@ async def put_config(request: Request, connector: Connector) -> Response:
     def put(herder: Herder, given: bodies.Config) -> Response:
         config = _named(connector, calls.secrets.restore(given, known_config(herder, connector, given)))
         info, is_new = herder.put_connector_config(connector, config, author=author_of(request))
-        return _created(request, calls, info) if is_new else answer(calls.secrets.redacted_info(info))
+        return _created(request, calls, info) if is_new else _written(calls, info)
 
     return await calls.change_with_body(request, connector, bodies.config, put)
 
@@ -102,7 +102,7 @@ async def patch_config(request: Request, connector: Connector) -> Response:
             herder.connector_config(connector)
             raise BadRequestException("The body must be a JSON object with the settings to change, not empty")
         info = herder.patch_connector_config(connector, given, calls.secrets.restore_patch, author=author_of(request))
-        return answer(calls.secrets.redacted_info(info))
+        return _written(calls, info)
 
     return await calls.change_with_body(request, connector, bodies.config_patch, patch)
 
@@ -127,6 +127,7 @@ add_route(
     body=bodies.RollbackBody,
     given=lambda calls: {"restore": calls.secrets.restore_patch},
     view=lambda calls, info: calls.secrets.redacted_info(info),
+    headers=lambda info: short_warnings_header(info.warnings),
 )
 
 
@@ -143,7 +144,12 @@ def _named(name: str, config: bodies.Config) -> bodies.Config:
 def _created(request: Request, calls: Calls, info: ConnectorInfo) -> Response:
     mounted_at = request.scope.get("root_path", "")
     location = f"{request.url.scheme}://{request.url.netloc}{mounted_at}/connectors/{location_segment(info.name)}"
-    return answer(calls.secrets.redacted_info(info), 201, {"Location": location})
+    return _written(calls, info, 201, {"Location": location})
+
+
+def _written(calls: Calls, info: ConnectorInfo, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer to a written config. Its warnings are in a header, because Kafka Connect's body has no field for them."""
+    return answer(calls.secrets.redacted_info(info), status, {**(headers or {}), **short_warnings_header(info.warnings)})
 
 
 class Listing:

@@ -59,12 +59,13 @@ def add_route(
     body: type[bodies.JsonBody] | None = None,
     given: Callable[[Calls], Mapping[str, object]] = lambda _: {},
     view: Callable[[Calls, Any], object] = lambda _, found: found,
+    headers: Callable[[Any], Mapping[str, str]] = lambda _: {},
 ) -> None:
     """Add a route of a verb that reads anything or changes one connector. It calls the herder's method of the same name.
 
     The method's arguments are the names in the path, the query parameters, the fields of ``body`` and of ``given``, and the author of a
-    change. ``view`` turns the result into the answer. Raises TypeError for any other change. Also raises it for a verb of admins, because
-    the route of such a verb must check the right itself.
+    change. ``view`` turns the result into the answer, and ``headers`` into headers of the answer. Raises TypeError for any other change.
+    Also raises it for a verb of admins, because the route of such a verb must check the right itself.
     """
     found = VERBS[verb]
     if found.is_admin:
@@ -78,7 +79,7 @@ def add_route(
         def act(herder: Herder, fields: Mapping[str, object]) -> Response:
             author = {"author": author_of(request)} if found.changes else {}
             result = getattr(herder, verb)(*map(names.get, found.path_names), **asked, **fields, **given(calls), **author)
-            return empty(found.status) if found.answer is None else answer(view(calls, result), found.status)
+            return empty(found.status) if found.answer is None else answer(view(calls, result), found.status, headers(result))
 
         return await _carry_out(request, found, str(names.get("connector", "")), body, act)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -16,13 +15,12 @@ from starlette.responses import Response
 from airflow_provider_connect.errors import ConnectException, ForbiddenException, NotFoundException
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
-from airflow_provider_connect.rest.answers import answer, empty
+from airflow_provider_connect.rest.answers import answer, empty, warnings_header
 from airflow_provider_connect.rest.calls import HEALTH_SECONDS, author_of, calls_of, known_config, user_of
 from airflow_provider_connect.rest.routes import Logger, Plugin, query_of, route_for
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.log_levels import checked_level, level_word, logger_name, logger_names, logger_of, set_level
-from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
 from airflow_provider_connect.runtime.model.views import HealthView, LoggerView
 
 router = APIRouter()
@@ -96,7 +94,7 @@ async def validate_config(request: Request, plugin: Plugin) -> Response:
             raise ForbiddenException("You may not create connectors of any name: give the config a 'name'")
         restored = calls.secrets.restore(config, known_config(herder, name, config) if name else None)
         validation = herder.validate(plugin, restored)
-        return answer(validation, headers={WARNINGS_HEADER: json.dumps(validation.warnings)} if validation.warnings else None)
+        return answer(validation, headers=warnings_header(validation.warnings))
 
     return await calls.create_with_body(request, bodies.config, check)
 

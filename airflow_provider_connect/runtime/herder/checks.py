@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_connect.data.java_text import BLANKS
@@ -28,6 +29,14 @@ Given = Mapping[str, str | None]
 WithTopics = Callable[[str, Given], Given]
 
 
+@dataclass(frozen=True, slots=True)
+class AcceptedConfig:
+    """A valid config, as it is stored, and the warnings of its validation."""
+
+    config: dict[str, str]
+    warnings: Sequence[str]
+
+
 def with_name(name: str, config: Given) -> dict[str, str | None]:
     """``config`` with the name in it, even if its name is null. Raises BadRequestException if it has another connector's name."""
     given = config.get("name")
@@ -44,7 +53,7 @@ def check_config(
     others: Mapping[str, Mapping[str, str]],
     *,
     with_topics: WithTopics = lambda _, config: config,
-) -> dict[str, str]:
+) -> AcceptedConfig:
     """``config`` without nulls, if it is valid: the plugin accepts it, it names no resource of a connector among ``others``, and Airflow
     can create a DAG from its ``airflow.*`` keys. ``with_topics`` resolves the variables in a config's topics.
 
@@ -64,7 +73,7 @@ def check_config(
         shown = limit_errors(errors, config)
         lines = [_all_errors(shown, len(errors)), *misspellings(errors, validation.warnings)]
         raise ConfigException("\n".join(lines), errors=shown)
-    return {key: value for key, value in config.items() if value is not None}
+    return AcceptedConfig({key: value for key, value in config.items() if value is not None}, validation.warnings)
 
 
 def _validation(config: Given, probe: Probe | None) -> Validation:

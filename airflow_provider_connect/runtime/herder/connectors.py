@@ -59,7 +59,7 @@ class ConnectorConfigs:
 
     def create(
         self, name: str, config: checks.Given, initial_state: TargetState | None = None, author: str | None = None
-    ) -> dict[str, str]:
+    ) -> checks.AcceptedConfig:
         """Returns the stored config. ``author``, here and below, is the user.
 
         Raises AlreadyExistsException, and for an invalid config the exceptions of ``checks``.
@@ -67,11 +67,11 @@ class ConnectorConfigs:
         name = name.strip(BLANKS)
         others = self._reader.configs().connector_configs
         new = self._check(name, checks.with_name(name, config), others)
-        self._configs.create_connector(name, new, initial_state, author=author)
+        self._configs.create_connector(name, new.config, initial_state, author=author)
         self._lifecycle.created(name)
         return new
 
-    def _check(self, name: str, config: checks.Given, others: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    def _check(self, name: str, config: checks.Given, others: Mapping[str, Mapping[str, str]]) -> checks.AcceptedConfig:
         return checks.check_config(name, config, self._probe, self._dag_check, others, with_topics=self._with_topics)
 
     def check(self, name: str, config: checks.Given) -> None:
@@ -88,7 +88,7 @@ class ConnectorConfigs:
         author: str | None = None,
         *,
         require: Callable[[Mapping[str, str] | None], None] = lambda _: None,
-    ) -> tuple[dict[str, str], bool]:
+    ) -> tuple[checks.AcceptedConfig, bool]:
         """Returns the stored config, and whether the connector is new. Target state and ``airflow.*`` keys are kept.
 
         Raises ConflictException for a connector that a DAG file defines. ``require`` is called with the replaced config, and its exceptions
@@ -98,11 +98,11 @@ class ConnectorConfigs:
         known, others = state.connector_config(name), state.connector_configs
         checks.require_own(name, known)
         new = self._check(name, checks.with_own_keys(checks.with_name(name, config), known), others)
-        old = self._write(name, new, author, require)
-        self._follow(name, old, new)
+        old = self._write(name, new.config, author, require)
+        self._follow(name, old, new.config)
         return new, old is None
 
-    def patch(self, name: str, patch: checks.Given, restore: RestoreSecrets, author: str | None = None) -> dict[str, str]:
+    def patch(self, name: str, patch: checks.Given, restore: RestoreSecrets, author: str | None = None) -> checks.AcceptedConfig:
         """Merge ``patch`` into the config. A concurrent change is merged, not overwritten. Returns the stored config.
 
         ``restore`` is called again for each config into which ``patch`` is merged. A secret of one config must not enter another config,
@@ -117,12 +117,12 @@ class ConnectorConfigs:
             merged = checks.merge_patch(known, restore(patch, known))
             new = self._check(name, checks.with_name(name, merged), others)
             try:
-                self._configs.put_connector(name, new, expected=known, author=author)
+                self._configs.put_connector(name, new.config, expected=known, author=author)
             except ConflictException:
                 if self._now() > deadline:
                     raise
                 continue
-            self._follow(name, known, new)
+            self._follow(name, known, new.config)
             return new
 
     def define(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:

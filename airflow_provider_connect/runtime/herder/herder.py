@@ -18,7 +18,7 @@ from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.runtime.config.dag_settings import DagCheck, steering_errors
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.backfills import Backfills
-from airflow_provider_connect.runtime.herder.checks import validated_config, with_own_values
+from airflow_provider_connect.runtime.herder.checks import AcceptedConfig, validated_config, with_own_values
 from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, RestoreSecrets
 from airflow_provider_connect.runtime.herder.corrections import Corrections
 from airflow_provider_connect.runtime.herder.costs import Readable, RecordedCosts
@@ -527,12 +527,12 @@ class Herder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _written(self, name: str, config: Mapping[str, str]) -> ConnectorInfo:
+    def _written(self, name: str, written: AcceptedConfig) -> ConnectorInfo:
         """The response to a write: the config as this call wrote it, in its order, even if it was changed afterwards."""
         state = self.config_state()
         known = self._views.info(state, name)
         tasks, kind = ([], "unknown") if known is None else (list(known.tasks), known.type)
-        return ConnectorInfo(name, visible_config(config), tasks, kind)
+        return ConnectorInfo(name, visible_config(written.config), tasks, kind, written.warnings)
 
     def _require_probe(self) -> Probe:
         if self._probe is None:

@@ -12,7 +12,7 @@ from functools import partial
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConflictException, NotFoundException
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, RELEASED
-from airflow_provider_connect.runtime.herder.checks import Given, require_own
+from airflow_provider_connect.runtime.herder.checks import AcceptedConfig, Given, require_own
 from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, RestoreSecrets
 from airflow_provider_connect.runtime.herder.lifecycle import wait_until
 from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper, OffsetsNow
@@ -67,7 +67,7 @@ class ConnectorHistory:
             config_of(self._reader.configs(), name)
         return config_history(page, redact, _STEERING)
 
-    def roll_back(self, name: str, revision: int, restore: RestoreSecrets, author: str | None) -> dict[str, str]:
+    def roll_back(self, name: str, revision: int, restore: RestoreSecrets, author: str | None) -> AcceptedConfig:
         """Write the config of this revision. Hidden values are taken from the current config. Returns the stored config.
 
         Raises NotFoundException, BadRequestException for a revision without a config, ConflictException for a connector that a DAG file

@@ -145,7 +145,7 @@ class Replays:
         written, _ = self._connectors.put(name, config, author, require=require_unchanged)  # 2
         if self._reader.configs().target_state(name) is not TargetState.STARTED:
             self._lifecycle.resume(name, author)
-        return self._state(name, written, self._reader.read())
+        return self._state(name, written.config, self._reader.read())
 
     def preview(self, sink: str, asked: ReplayRequest, *, records: int, redact: Redact) -> Replay:
         """The first ``records`` records that such a replay would write, with the secrets of the sink's config hidden. The source offset of

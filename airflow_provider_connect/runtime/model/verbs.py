@@ -40,7 +40,8 @@ from airflow_provider_connect.runtime.model.views import (
 )
 
 WARNINGS_HEADER: Final = "X-Config-Warnings"
-"""The response header of ``validate``: ``Validation.warnings`` as a JSON list in ASCII. The header is absent if there are no warnings."""
+"""The response header of ``validate`` and of the verbs that write a config: the warnings as a JSON list in ASCII. The header is absent if
+there are no warnings."""
 
 
 _MOST_DIGITS: Final = 18

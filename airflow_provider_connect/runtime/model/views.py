@@ -33,12 +33,15 @@ class HealthView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """A connector with its config, including ``name`` but not our own keys. ``type`` is source, sink or unknown."""
+    """A connector with its config, including ``name`` but not our own keys. ``type`` is source, sink or unknown.
+
+    ``warnings`` are those of the validation, if the config was just written, and are sent in a header."""
 
     name: str
     config: Mapping[str, str]
     tasks: Sequence[ConnectorTaskId]
     type: str = "unknown"
+    warnings: Sequence[str] = field(default=(), metadata=EXCLUDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.model.history import (
     OffsetReturn,
     OffsetUndo,
 )
-from airflow_provider_connect.runtime.model.views import ConnectorStatusView, StateView
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, StateView
 
 FILE = {"filename": "/a"}
 REVISIONS = [
@@ -47,8 +47,9 @@ class Connect:
         found = [each for each in REVISIONS if before is None or each.revision < before]
         return ConfigHistory(found[:limit], found[limit - 1].revision if len(found) > limit else None)
 
-    def rollback_config(self, name: str, revision: int) -> None:
+    def rollback_config(self, name: str, revision: int) -> ConnectorInfo:
         self.done.append(("rollback", revision))
+        return ConnectorInfo(name, {}, [])
 
     def offsets_history(self, name: str, *, limit: int, before: int | None = None) -> OffsetHistory:
         return OffsetHistory([OffsetChange(3, 1, 2, None, "run-1", [OffsetMove(FILE, None, {"position": 5})])], 0)

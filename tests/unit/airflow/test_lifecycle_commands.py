@@ -1,4 +1,5 @@
-"""``airflow connect validate``, and ``pause|resume|stop|restart`` of one connector and of several: what is printed, and the exit codes."""
+"""``airflow connect validate``, commands that write a config, and ``pause|resume|stop|restart`` of one connector and of several: what is
+printed, and the exit codes."""
 
 import argparse
 import json
@@ -9,7 +10,7 @@ import pytest
 from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect.api_server.runs import ConnectorRun
-from airflow_provider_connect.cli import connectors, waiting
+from airflow_provider_connect.cli import connectors, history, waiting
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.errors import (
     BadRequestException,
@@ -43,6 +44,14 @@ COMMANDS = {
     "resume": connectors.resume,
     "stop": connectors.stop,
     "restart": connectors.restart,
+}
+OTHERS = {
+    "create": connectors.create,
+    "put": connectors.put,
+    "patch": connectors.patch,
+    "config": history.rollback,
+    "validate": connectors.validate,
+    "status": connectors.status,
 }
 TRACE = "shop.NoTable: no table orders\nin schema public\nTraceback (most recent call last):\n  File 'x', line 1\nshop.NoTable: no\n"
 FAILURES = {
@@ -96,7 +105,7 @@ class Connect:
 def run(connect: Connect, *words: str) -> int:
     """The exit code of ``airflow connect WORDS``, read by Airflow's own parser. Raises what the command raises."""
     arguments: argparse.Namespace = get_parser().parse_args(["connect", *words])
-    command: Any = {**COMMANDS, "create": connectors.create, "validate": connectors.validate, "status": connectors.status}[words[0]]
+    command: Any = {**COMMANDS, **OTHERS}[words[0]]
     try:
         command.__wrapped__(arguments, connect)
     except SystemExit as end:
@@ -334,6 +343,38 @@ def test_a_validation_prints_warnings_apart_from_errors(errors: list[str], code:
     shown = capsys.readouterr()
     assert [row["error"] for row in json.loads(shown.out)] == errors
     assert shown.err == "Warning: Unknown setting 'fiel'\n"
+
+
+class Writing(Validating):
+    """A config that it writes has one warning."""
+
+    info = ConnectorInfo("c", {"file": "/x"}, [], "source", ["Unknown setting 'fiel'"])
+
+    def create_connector(self, name: str, config: dict[str, str], state: object) -> ConnectorInfo:
+        return self.info
+
+    def put_connector_config(self, name: str, config: dict[str, str]) -> tuple[ConnectorInfo, bool]:
+        return self.info, False
+
+    def patch_connector_config(self, name: str, patch: dict[str, str]) -> ConnectorInfo:
+        return self.info
+
+    def rollback_config(self, name: str, revision: int) -> ConnectorInfo:
+        return self.info
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["create", "c", "fiel=/x"], "Connector c is created\n"),
+        (["put", "c", "fiel=/x"], "Connector c has this config\n"),
+        (["patch", "c", "fiel=/x"], "file=/x\n"),
+        (["config", "rollback", "c", "5"], "Connector c has the config of revision 5\n"),
+    ],
+)
+def test_a_written_config_prints_its_warnings_to_standard_error(words: list[str], printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(Writing(), *words) == 0
+    assert capsys.readouterr() == (printed, "Warning: Unknown setting 'fiel'\n")
 
 
 def test_a_right_config_is_reported_as_valid(capsys: pytest.CaptureFixture[str]) -> None:

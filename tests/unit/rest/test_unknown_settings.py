@@ -1,4 +1,5 @@
-"""Settings that nothing reads: named beside the answer to a validation, by the command line, and in the logs of runs."""
+"""Settings that nothing reads: named beside the answers to a validation and to a written config, by the command line, and in the logs of
+runs."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.connector_keys import names_of
 from airflow_provider_connect.runtime.model.unknown_settings import nearest, unknown_settings
 from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
+from airflow_provider_connect.runtime.model.views import Validation
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, warn_unused_settings
@@ -84,10 +86,13 @@ def url() -> Iterator[str]:
 
 def validated(url: str, config: Mapping[str, str]) -> tuple[dict[str, Any], list[str] | None]:
     """The answer, and its warnings."""
+    return answered(url, "PUT", "/connector-plugins/FileStreamSource/config/validate", {"name": "c", **config})
+
+
+def answered(url: str, method: str, path: str, body: object) -> tuple[dict[str, Any], list[str] | None]:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=HANG_SECONDS)
     try:
-        path = "/connector-plugins/FileStreamSource/config/validate"
-        connection.request("PUT", path, json.dumps({"name": "c", **config}), {"Content-Type": "application/json"})
+        connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         header = answer.getheader(WARNINGS_HEADER)
         return json.loads(answer.read()), None if header is None else json.loads(header)
@@ -103,6 +108,34 @@ def test_a_validation_names_what_nothing_reads_in_a_header(url: str) -> None:
     assert none is None
     assert body == plain  # to the byte what Kafka Connect answers
     assert set(body) == {"name", "error_count", "groups", "configs"}
+
+
+def test_a_written_config_names_what_nothing_reads_in_a_header(url: str) -> None:
+    body, warnings = answered(url, "POST", "/connectors", {"name": "w", "config": {**GOOD, "fiel": "/x"}})
+    assert (set(body), warnings) == ({"name", "config", "tasks", "type"}, [UNKNOWN["fiel"]])
+    body, warnings = answered(url, "PUT", "/connectors/w/config", {**GOOD, "zzz": "x"})
+    assert (set(body), warnings) == ({"name", "config", "tasks", "type"}, [UNKNOWN["zzz"]])
+    body, warnings = answered(url, "PATCH", "/connectors/w/config", {"fiel": "/x"})
+    assert (body["config"]["fiel"], warnings) == ("/x", [UNKNOWN["fiel"], UNKNOWN["zzz"]])
+    assert answered(url, "PATCH", "/connectors/w/config", {"fiel": None, "zzz": None})[1] is None
+    assert answered(url, "PUT", "/connectors/new/config", {**GOOD, "fiel": "/x"})[1] == [UNKNOWN["fiel"]]
+
+
+def test_a_config_is_validated_once_to_be_written(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    validate = PluginProbe.validate
+
+    def counted(self: PluginProbe, plugin: str | None, config: Mapping[str, str | None]) -> Validation:
+        asked.append(config)
+        return validate(self, plugin, config)
+
+    monkeypatch.setattr(PluginProbe, "validate", counted)
+    with ConnectClient(Server(url)) as client:
+        assert list(client.create_connector("once", {**GOOD, "fiel": "/x"}).warnings) == [UNKNOWN["fiel"]]
+        assert list(client.put_connector_config("once", {**GOOD, "zzz": "x"})[0].warnings) == [UNKNOWN["zzz"]]
+        assert list(client.patch_connector_config("once", {"fiel": "/x"}).warnings) == [UNKNOWN["fiel"], UNKNOWN["zzz"]]
+        assert client.put_connector_config("once", GOOD)[0].warnings == ()
+    assert len(asked) == 4
 
 
 MISSPELT = {"connector.class": "FileStreamSource", "file": "/data/x", "topik": "t", "key.converter.schemas.enable": "false"}
