@@ -71,7 +71,7 @@ def check_config(
         errors = [NULL_VALUE]
     if errors:
         shown = limit_errors(errors, config)
-        lines = [_all_errors(shown, len(errors)), *misspellings(errors, validation.warnings)]
+        lines = [_all_errors(shown, len(errors)), *misspellings(errors, validation.warnings, config.keys())]
         raise ConfigException("\n".join(lines), errors=shown)
     return AcceptedConfig({key: value for key, value in config.items() if value is not None}, validation.warnings)
 

@@ -36,12 +36,17 @@ def _unknown(name: str, known: Collection[str], given: Iterable[str]) -> str:
     return f"{_UNKNOWN} {shown!r}: " + ("nothing reads it" if near is None else f"did you mean {near!r}?")
 
 
-def misspellings(errors: Iterable[str], warnings: Iterable[str]) -> list[str]:
-    """The unknown settings among ``warnings``, if one of ``errors`` is about a missing setting. An unknown setting may be the misspelled
-    name of the missing one."""
-    if not any(error.startswith(_MISSING) for error in errors):
+def misspellings(errors: Iterable[str], warnings: Iterable[str], given: Collection[str]) -> list[str]:
+    """The unknown settings among ``warnings``, if one of ``errors`` is about a setting that the config lacks. An unknown setting may be the
+    misspelled name of the missing one. ``given`` are the names of the config's settings."""
+    if not any(_is_about_missing(error, given) for error in errors):
         return []
     return [warning for warning in warnings if warning.startswith(_UNKNOWN)]
+
+
+def _is_about_missing(error: str, given: Collection[str]) -> bool:
+    refused = _WITHOUT_VALUE.match(error)
+    return error.startswith(_MISSING) or (refused is not None and any(name not in given for name in refused[1].split(", ")))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -62,6 +67,7 @@ def _nearest_setting(name: str, known: Iterable[str]) -> str | None:
 
 _UNKNOWN: Final = "Unknown setting"
 _MISSING: Final = ("Missing required configuration ", "Must configure one of ")
+_WITHOUT_VALUE: Final = re.compile(r"Invalid value (?:null|None|) for configuration ([^:]+): ")
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _OF_PLUGIN: Final = re.compile(r"^(?:(?:transforms|predicates)\.[^.]+|(?:key|value|header)\.converter)\.")
 _CHECKED_ELSEWHERE: Final = ("airflow.", "topic.creation.", *(f"{client}.override." for client in ("producer", "consumer", "admin")))

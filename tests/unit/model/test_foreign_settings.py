@@ -29,7 +29,7 @@ def test_a_setting_of_another_connector_has_its_own_advice(name: str, advice: st
     (warning,) = unknown_settings([name], {*FILES.keys, *ICEBERG.keys})
     assert warning.startswith(f"The setting {name!r} has no effect here: ")
     assert advice in warning
-    assert misspellings(["Missing required configuration x"], [warning]) == []
+    assert misspellings(["Missing required configuration x"], [warning], []) == []
 
 
 def test_the_schedule_takes_the_place_of_an_interval_of_polls() -> None:

@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,20 +16,21 @@ import pytest
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
-from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.errors import ConfigException, ConnectException, MissingException
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.server import RestListener, RestServer
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.connector_keys import names_of
-from airflow_provider_connect.runtime.model.unknown_settings import nearest, unknown_settings
+from airflow_provider_connect.runtime.model.unknown_settings import misspellings, nearest, unknown_settings
 from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
 from airflow_provider_connect.runtime.model.views import Validation
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
-from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, warn_unused_settings
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, check_outside, warn_unused_settings
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters, create_stages
+from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 from tests.waiting import HANG_SECONDS
@@ -168,6 +169,49 @@ def test_the_error_of_a_run_names_unknown_settings_where_one_is_missing() -> Non
     with pytest.raises(ConfigException) as caught:
         check_connector("c", {"name": "c", **MISSPELT, "topic": "t", "tasks.max": "0"}, settings, {})
     assert caught.value.message.splitlines()[1:] == caught.value.errors
+
+
+@pytest.mark.parametrize(
+    ("error", "is_missing"),
+    [
+        ('Missing required configuration "file" which has no default value.', True),
+        ("Must configure one of topics or topics.regex", True),
+        ("Invalid value null for configuration file: Set it.", True),
+        ("Invalid value None for configuration file: Set it.", True),
+        ("Invalid value  for configuration file: Set it.", True),
+        ("Invalid value null for configuration topic, file: Set one.", True),
+        ("Invalid value  for configuration topic: Set it.", False),  # it is given, and empty
+        ("Invalid value 0 for configuration file: Set it.", False),
+    ],
+)
+def test_unknown_settings_are_named_where_one_is_missing(error: str, is_missing: bool) -> None:
+    assert misspellings([error], [UNKNOWN["fiel"]], {"topic", "fiel"}) == ([UNKNOWN["fiel"]] if is_missing else [])
+
+
+SINK_WITHOUT_FILE = {"name": "c", "connector.class": "FileStreamSink", "topics": "t", "fiel": "/data/x"}
+NO_FILE = "Invalid value null for configuration file: Without a file Kafka Connect writes to standard output"
+
+
+@pytest.mark.parametrize("more", [{}, {"zzz": "x"}])
+def test_a_run_that_lacks_an_optional_setting_names_unknown_settings(more: dict[str, str]) -> None:
+    settings = WorkerSettings.of({"connectors.allowed.paths": "/data"})
+    checked = check_connector("c", {**SINK_WITHOUT_FILE, **more}, settings, {})
+    lines = [UNKNOWN[key] for key in ("fiel", *more)]
+    with pytest.raises(MissingException, match=NO_FILE) as before_run:
+        check_outside(checked)
+    assert before_run.value.message.splitlines()[2:] == lines
+    with pytest.raises(ConfigException, match=f"^{NO_FILE}") as at_start:
+        task_configs(checked, cast(PlanningContext, None), settings)
+    assert at_start.value.message.splitlines()[1:] == lines
+    assert len(at_start.value.errors) == len(before_run.value.errors) == 1
+
+
+def test_a_run_that_lacks_no_setting_names_no_unknown_settings() -> None:
+    settings = WorkerSettings.of({"connectors.allowed.paths": "/data"})
+    for config in ({**SINK_WITHOUT_FILE, "file": ""}, {key: text for key, text in SINK_WITHOUT_FILE.items() if key != "fiel"}):
+        with pytest.raises(MissingException) as caught:
+            check_outside(check_connector("c", config, settings, {}))
+        assert len(caught.value.message.splitlines()) == 2
 
 
 CONVERTER = {

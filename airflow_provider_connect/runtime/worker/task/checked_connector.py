@@ -180,7 +180,7 @@ def _checked(
     declared = frozenset(value.name for value in values)
     if errors or checked is None or plugins is None:
         unknown = [] if plugin.is_java else _unknown_settings(connector, raw, declared, _OF_PLUGINS)
-        raise invalid_config(name, errors, misspellings(errors, unknown))
+        raise invalid_config(name, errors, misspellings(errors, unknown, raw.keys()))
     return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, hidden, checked, creation, declared)
 
 
@@ -221,11 +221,17 @@ def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
         with plugin_code():
             (checked.connector.check_fully if fully else checked.connector.check)(strip_framework_keys(checked.resolved))
     except ConfigException as error:
-        refusal = invalid_config(checked.name, map(mask, error.errors))
+        refusal = invalid_config(checked.name, map(mask, error.errors), map(mask, misspelled_settings(checked, error)))
         raise MissingException(refusal.message, errors=refusal.errors) from None
     except Exception as error:  # (the connector's own code)
         text = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(message_of(error))}"
         raise RetriableException(text) from None
+
+
+def misspelled_settings(checked: CheckedConnector, error: ConfigException) -> list[str]:
+    """Warnings about unknown settings, if ``error`` is about a setting that the config lacks."""
+    unknown = [] if checked.is_java else _unknown_settings(checked.connector, checked.raw, checked.declared, _OF_PLUGINS)
+    return misspellings(error.errors, unknown, checked.raw.keys())
 
 
 def warn_unused_settings(checked: CheckedConnector, settings: WorkerSettings) -> None:

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from airflow_provider_connect.errors import ConnectException, TaskException, TooManyTasksException, plugin_code
+from airflow_provider_connect.errors import ConfigException, ConnectException, TaskException, TooManyTasksException, plugin_code
 from airflow_provider_connect.runtime.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.secret_keys import SHORTEST
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.stores.topic_reader import OpenTransactionException
-from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, misspelled_settings
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.connector import require_task_list, task_config_texts
 
@@ -73,10 +73,15 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
     """Start the connector, get its task configs and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``. Raises
     TaskException for more tasks than the worker's ``connectors.max.tasks``, even if ``tasks.max.enforce`` is false. Also raises it if the
     configs are too long together, or are not a list of mappings to text, numbers and booleans. Exceptions of the connector are raised
-    unchanged."""
+    unchanged, but a ConfigException about a missing setting also names unknown settings."""
     connector = checked.connector
     connector.initialize(context)
-    connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
+    try:
+        connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
+    except ConfigException as error:
+        if type(error) is not ConfigException or not (hints := misspelled_settings(checked, error)):
+            raise
+        raise ConfigException("\n".join([error.message, *hints]), errors=error.errors).with_traceback(error.__traceback__) from None
     try:
         generated = require_task_list(connector, connector.task_configs(checked.settings.tasks_max))
     finally:
