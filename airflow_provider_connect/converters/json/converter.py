@@ -42,6 +42,10 @@ _NO_ENVELOPE: Final = (
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
 )
 _NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+_NO_JSON: Final = (
+    ". The record is not JSON. Set the converter for its format, such as org.apache.kafka.connect.storage.StringConverter for plain text"
+)
+_BEGINNINGS: Final = (b"{", b"[", b'"')
 _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
 _ODD_DISTANCE: Final = 64  # records between two that Arrow cannot parse; if there are fewer, more records are read one by one
 _ODD_GROWTH: Final = 8
@@ -203,7 +207,7 @@ class JsonConverter(DataConverter):
     def _connect_data(self, data: bytes | None, rules: JsonRules) -> SchemaAndValue:
         if data is None:
             return NULL
-        node = self._node(data, MAX_DEPTH + self._has_envelopes)
+        node = self._node(data, MAX_DEPTH + self._has_envelopes, remedy=_NO_JSON)
         if not self._has_envelopes:
             return SchemaAndValue(self._fixed, self._read_node(self._fixed, node, rules))
         if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
@@ -365,15 +369,17 @@ class JsonConverter(DataConverter):
         envelope = envelope_of(prefix)
         return None if envelope is None else schema_of_json(self._node(envelope.schema), self._read_node)
 
-    def _node(self, data: bytes, max_depth: int = MAX_DEPTH) -> Any:
-        if not data.strip(b" \t\r\n"):
+    def _node(self, data: bytes, max_depth: int = MAX_DEPTH, *, remedy: str = "") -> Any:
+        """The JSON of ``data``. ``remedy`` is added to the error for data that does not even begin like a document or a text."""
+        text = data.strip(b" \t\r\n")
+        if not text:
             if self._has_envelopes:
                 raise DataException(_NO_ENVELOPE)
             return None
         try:
             return read_json(data, max_depth)
         except (ValueError, RecursionError) as error:
-            raise DataException(f"{_NOT_READ}{error}") from error
+            raise DataException(f"{_NOT_READ}{error}{'' if text.startswith(_BEGINNINGS) else remedy}") from error
 
     def _read_node(self, schema: Schema | None, node: Any, rules: JsonRules | None = None) -> Any:
         try:

@@ -406,6 +406,33 @@ def test_fixed_schema_reads_plain_json() -> None:
         fixed.to_connect_data("t", b"{}")
 
 
+@pytest.mark.parametrize("role", ["key", "value"])
+@pytest.mark.parametrize("enable", ["true", "false"])
+def test_what_is_not_json_has_the_remedy_for_keys_and_values(role: str, enable: str) -> None:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": enable, "converter.type": role}, is_key=role == "key")
+
+    def refusals(data: bytes) -> list[str]:
+        with pytest.raises(DataException) as of_record:
+            converter.to_connect_data("t", data)
+        with pytest.raises(DataException) as of_column:
+            converter.to_connect_column("t", pa.array([data]))
+        return [of_record.value.message, of_column.value.message]
+
+    for data in (b"hello", b" -", b"\x00\x00\x00\x00\x01a", b"\xff\xfe"):
+        for message in refusals(data):
+            assert message.startswith("Converting byte[] to Kafka Connect data failed due to serialization error: ")
+            assert message.endswith("such as org.apache.kafka.connect.storage.StringConverter for plain text")
+    for data in (b'{"schema"', b"[1,", b' "a'):  # JSON that is broken
+        assert not any("StringConverter" in message for message in refusals(data))
+
+
+def test_a_schema_that_is_not_json_is_no_record() -> None:
+    with pytest.raises(ConfigException, match="for configuration schema") as caught:
+        JsonConverter().configure({"schema.content": "hello", "converter.type": "value"})
+    assert "StringConverter" not in caught.value.message
+
+
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(ConfigException, match=r"Invalid value x for configuration decimal.format: .*NUMERIC, BASE64"):
         JsonConverter().configure({"decimal.format": "x"}, is_key=False)
