@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
 from airflow_provider_connect.cli.connection import Verbs, connect_command, server_command
@@ -165,7 +165,7 @@ def resume(arguments: Any, verbs: Verbs) -> None:
     waiting = _waiting(arguments, verbs, *arguments.names)
 
     def change(name: str) -> None:
-        is_needless = waiting is not None and verbs.connector_status(name).connector.state not in (TargetState.PAUSED, TargetState.STOPPED)
+        is_needless = waiting is not None and _is_started(verbs, name)
         verbs.resume(name)
         print(f"Connector {name} resumes", flush=True)
         if is_needless:
@@ -174,6 +174,12 @@ def resume(arguments: Any, verbs: Verbs) -> None:
             waiting.finish()
 
     _change_each(arguments.names, change)
+
+
+def _is_started(verbs: Verbs, name: str) -> bool:
+    """Whether the target state is STARTED. The state that is shown follows later: a run that was asked to pause is RUNNING until its batch
+    ends, and a resume starts another run nevertheless."""
+    return cast("Herder", verbs).config_state().target_state(name) is TargetState.STARTED  # only this Airflow's herder can be waited for
 
 
 @connect_command

@@ -4,6 +4,7 @@ printed, and the exit codes."""
 import argparse
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from airflow_provider_connect.errors import (
     UnauthorizedException,
     short_trace,
 )
+from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.herder.snapshot import Snapshot
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.run import Claim
@@ -35,6 +37,7 @@ from airflow_provider_connect.runtime.model.views import (
     ValidatedKey,
     Validation,
 )
+from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 NO_SECONDS = 1e-9
 
@@ -102,7 +105,7 @@ class Connect:
         self.done.append((verb, name))
 
 
-def run(connect: Connect, *words: str) -> int:
+def run(connect: Connect | Herder, *words: str) -> int:
     """The exit code of ``airflow connect WORDS``, read by Airflow's own parser. Raises what the command raises."""
     arguments: argparse.Namespace = get_parser().parse_args(["connect", *words])
     command: Any = {**COMMANDS, **OTHERS}[words[0]]
@@ -176,6 +179,26 @@ def test_a_paused_connector_is_not_restarted_in_vain(more: list[str]) -> None:
     assert connect.done == []
     assert run(connect, "restart", "failed", *more) == 0
     assert len(connect.done) == 1
+
+
+@pytest.mark.parametrize(("requested", "is_awaited"), [("pause", True), ("stop", True), ("resume", False)])
+def test_a_resume_waits_by_the_target_state_while_another_state_is_shown(
+    requested: str, is_awaited: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = RunEnvironment()
+    environment.herder.create_connector("a", CONFIG)
+    environment.run("a", State.RUNNING)
+    environment.runs.alive = environment.runs.stubborn = {"a"}
+    getattr(environment.herder, requested)("a")
+    assert environment.states("a") == ("RUNNING", ["RUNNING"])  # the run has not ended yet
+    environment.runs.taken()
+    awaited: list[str] = []
+    monkeypatch.setattr(connectors, "_waiting", lambda *_: SimpleNamespace(finish=lambda: awaited.append("a")))
+    assert run(environment.herder, "resume", "a", "--wait") == 0
+    assert awaited == (["a"] if is_awaited else [])
+    assert environment.runs.taken() == ([("trigger", "a", None)] if is_awaited else [])
+    more = "" if is_awaited else "Connector a was neither PAUSED nor STOPPED: no run starts for it now\n"
+    assert capsys.readouterr().out == f"Connector a resumes\n{more}"
 
 
 @pytest.mark.parametrize(
