@@ -9,13 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_url import PASSWORD, URL, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import ErrorWords
 from airflow_provider_connect.connectors.jdbc.dialects.registry import DIALECTS
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
-
-USER: Final = "connection.user"
-PASSWORD: Final = "connection.password"
 
 
 class StatementException(ConnectException):
@@ -76,8 +73,9 @@ def connection_error(url: DatabaseUrl, text: str, number: int | None = None) -> 
     Contains no secrets."""
     message = redacted(url, text)
     if _UNKNOWN_USER.search(text):
-        reason = f"{url.address} refuses user {url.user!r}: {message}. Set {USER} and {PASSWORD} to those of a user that may log in."
-        return ConfigException.of(PASSWORD, "[hidden]", reason)
+        reason = f"{url.address} refuses user {url.user!r}: {message}. Set {_login_keys(url)} to those of a user that may log in."
+        shown = {URL: url.address, PASSWORD: "null" if url.password is None else "[hidden]"}
+        return ConfigException.of(url.password_key, shown[url.password_key], reason)
     if _UNKNOWN_DATABASE.search(text):
         return ConfigException.of(URL, url.address, f"There is no such database: {message}. Set {URL} to one that exists.")
     if _TLS.search(text):
@@ -86,6 +84,13 @@ def connection_error(url: DatabaseUrl, text: str, number: int | None = None) -> 
     if number in url.dialect.lost_numbers or any(words.search(text) for words in (_UNREACHABLE, _LOST, _ROLLED_BACK)):
         return RetriableException(f"No connection to {url.address} ({URL}): {message}")
     return ConnectException(f"No connection to {url.address} ({URL}), and the error is not known to be temporary: {message}")
+
+
+def _login_keys(url: DatabaseUrl) -> str:
+    if url.user_key == url.password_key == URL:
+        return f"the user and password in {URL}"
+    named = ((url.user_key, "user"), (url.password_key, "password"))
+    return " and ".join(f"the {what} in {URL}" if key == URL else key for key, what in named)
 
 
 def statement_error(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> ConnectException:

@@ -27,6 +27,8 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 
 URL: Final = "connection.url"
+USER: Final = "connection.user"
+PASSWORD: Final = "connection.password"
 
 _SCHEME: Final = re.compile(r"(?:jdbc:)?([A-Za-z0-9][A-Za-z0-9_-]*)(?:\+([A-Za-z0-9_]+))?:(.*)", re.DOTALL)
 _AUTHORITY: Final = re.compile(r"//(?:([^@/]*)@)?([^/?]*)(?:/([^?]*))?(?:\?(.*))?", re.DOTALL)
@@ -63,6 +65,9 @@ class DatabaseUrl:
     schema: str | None = None
     allowed: AllowedPaths = field(default=NOTHING_ALLOWED, repr=False, compare=False)
     """The host's files that a connection may reach: SQLite's file, a socket's folder."""
+    user_key: str = field(default=USER, repr=False, compare=False)
+    """The setting that has the user, for messages. In the same way, ``password_key`` is the password's."""
+    password_key: str = field(default=PASSWORD, repr=False, compare=False)
 
     @property
     def zero_dates(self) -> str | None:
@@ -119,7 +124,8 @@ class DatabaseUrl:
 
     def with_credentials(self, user: str | None, password: str | None) -> DatabaseUrl:
         """The same database for another user. None keeps the URL's user or password."""
-        return dataclasses.replace(self, user=self.user if user is None else user, password=self.password if password is None else password)
+        found = self if user is None else dataclasses.replace(self, user=user, user_key=USER)
+        return found if password is None else dataclasses.replace(found, password=password, password_key=PASSWORD)
 
     def _credentials(self) -> str:
         if self.user is None and self.password is None:
@@ -192,16 +198,19 @@ def _server(dialect: Dialect, driver: str | None, rest: str) -> DatabaseUrl:
     options = _known_options(dialect, lowered, is_named=url_password is None and all(map(_OPTION_NAME.fullmatch, lowered)))
     if driver is not None and driver not in _SQLALCHEMY_DRIVERS:
         raise _refusal(f"{product}+{driver}:…", f"The driver {driver} is not known. Known are: {', '.join(sorted(_SQLALCHEMY_DRIVERS))}.")
+    found_user, found_password = unquote(user) or url_user, unquote(password) if colon else url_password
     return DatabaseUrl(
         dialect,
         host,
         port,
         unquote(match[3] or "") or None,
-        unquote(user) or url_user,
-        unquote(password) if colon else url_password,
+        found_user,
+        found_password,
         options,
         None if dialect.uses_libpq else driver,
         schema,
+        user_key=USER if found_user is None else URL,
+        password_key=PASSWORD if found_password is None else URL,
     )
 
 

@@ -82,14 +82,14 @@ CONNECTIONS: list[tuple[str, str, int | None, type[ConnectException], str]] = [
     ("mysql", "(2003, \"Can't connect to MySQL server on 'h' (timed out)\")", 2003, RetriableException, "No connection"),
     ("mysql", "(2003, \"Can't connect to MySQL server on 'h' ([SSL: CERTIFICATE_VERIFY_FAILED] …)\")", 2003, ConfigException, "ssl"),
     ("mysql", "(1040, 'Too many connections')", 1040, RetriableException, "No connection"),
-    ("mysql", "(1045, \"Access denied for user 'u'@'h'\")", 1045, ConfigException, "connection.user"),
+    ("mysql", "(1045, \"Access denied for user 'u'@'h'\")", 1045, ConfigException, "user and password in connection.url"),
     ("mysql", "(1049, \"Unknown database 'd'\")", 1049, ConfigException, "no such database"),
     ("mysql", "(1251, 'Client does not support authentication protocol')", 1251, ConnectException, "not known to be temporary"),
     ("mssql", "(20009, b'Unable to connect: Adaptive Server is unavailable or does not exist')", 20009, RetriableException, "No conn"),
-    ("mssql", "(18456, b\"Login failed for user 'u'.\")", 18456, ConfigException, "connection.user"),
+    ("mssql", "(18456, b\"Login failed for user 'u'.\")", 18456, ConfigException, "user and password in connection.url"),
     ("oracle", "DPY-6005: cannot connect to database. [Errno 111] Connection refused", None, RetriableException, "No connection"),
     ("oracle", 'DPY-6001: Service "d" is not registered with the listener', None, ConfigException, "no such database"),
-    ("oracle", "ORA-28000: The account is locked.", None, ConfigException, "connection.user"),
+    ("oracle", "ORA-28000: The account is locked.", None, ConfigException, "user and password in connection.url"),
     ("oracle", "ORA-12519: no appropriate service handler found", None, RetriableException, "No connection"),
     (
         "oracle",
@@ -106,6 +106,30 @@ def test_why_there_is_no_connection(dialect: str, text: str, number: int | None,
     found = connection_error(parse_url(URLS[dialect]), text, number)
     assert type(found) is kind
     assert message in found.message
+
+
+LOGINS = [
+    # URL, connection.user, connection.password; the named setting and its shown value; the settings to change
+    (("jdbc:postgresql://u:p@h/d", None, None), "connection.url", "postgresql://h:5432/d", "the user and password in connection.url"),
+    (("jdbc:postgresql://h/d?user=u&password=p", None, None), "connection.url", "postgresql://h:5432/d", "the user and password in conn"),
+    (("jdbc:postgresql://h/d", "u", "p"), "connection.password", "[hidden]", "connection.user and connection.password"),
+    (("jdbc:postgresql://u:x@h/d", None, "p"), "connection.password", "[hidden]", "the user in connection.url and connection.password"),
+    (("jdbc:postgresql://x:p@h/d", "u", None), "connection.url", "postgresql://h:5432/d", "connection.user and the password in connecti"),
+    (("jdbc:postgresql://u@h/d", None, None), "connection.password", "null", "the user in connection.url and connection.password"),
+    (("jdbc:postgresql://h/d", "u", None), "connection.password", "null", "connection.user and connection.password"),
+]
+
+
+@pytest.mark.parametrize(("login", "key", "shown", "advice"), LOGINS)
+def test_a_refused_login_names_the_setting_with_the_password(
+    login: tuple[str, str | None, str | None], key: str, shown: str, advice: str
+) -> None:
+    url, user, password = login
+    found = connection_error(parse_url(url).with_credentials(user, password), 'password authentication failed for user "u"')
+    assert isinstance(found, ConfigException)
+    assert found.keys == [key]
+    assert found.message.startswith(f"Invalid value {shown} for configuration {key}: postgresql://h:5432/d refuses user 'u'")
+    assert f". Set {advice}" in found.message
 
 
 @pytest.mark.parametrize("secret", ["p@ss", "p%40ss", "hush"])
