@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.worker.environment import values_of
 from tests.waiting import wait_until
@@ -45,8 +47,9 @@ def test_a_config_goes_back_to_a_revision(airflow: Airflow, unique: str, file_so
     assert [each["revision"] for each in page["revisions"]] == [page["next_before"]] == [newest["revision"]]
     assert ask(airflow, "GET", f"{name}/config/history?limit=x").status_code == 400
 
-    info = answered(airflow, "POST", f"{name}/config/rollback", {"revision": oldest["revision"]})
-    assert info["config"] == oldest["config"]
+    rolled_back = ask(airflow, "POST", f"{name}/config/rollback", {"revision": oldest["revision"]})
+    assert rolled_back.json()["config"] == oldest["config"]
+    assert json.loads(rolled_back.headers[WARNINGS_HEADER]) == ["Unknown setting 'api.token': nothing reads it"]
     assert (airflow.config(name) or {})["api.token"] == CANARY
     assert ask(airflow, "POST", f"{name}/config/rollback", {}).status_code == 400
     assert ask(airflow, "GET", f"no-{name}/config/history").status_code == 404
