@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -145,11 +145,14 @@ def started(
     assert directory is not None
     task = os.fork()
     if not task:
-        with suppress(BaseException):
+        try:
             operator.run_application(directory)
-        os._exit(1)
+        finally:
+            traceback.print_exc()
+            os._exit(1)
     seen = directory.path / "seen.json"
-    wait_until(seen.exists)
+    wait_until(lambda: seen.exists() or os.waitpid(task, os.WNOHANG)[0])
+    assert seen.exists()
     found = json.loads(seen.read_text())
     yield Started(found["pid"], task, found["environment"])
     os.kill(task, signal.SIGKILL)
