@@ -18,13 +18,15 @@ from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.waiting import HANG_SECONDS, wait_until
 
+SILENCE = 1.0  # seconds
+
 
 @pytest.mark.parametrize("engine", ["process", pytest.param("spark", marks=pytest.mark.soak)])
 def test_a_suspended_driver_is_killed(
     environment: RunEnvironment, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     monkeypatch.setattr(spark_submit, "_SHORTEST_SILENCE_SECONDS", 3 * driver_heartbeat.HEARTBEAT_SECONDS)
-    monkeypatch.setattr(spark_submit.conf, "getfloat", lambda *_: 0.0)
+    monkeypatch.setenv("AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT", "1")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, ["1"])
@@ -51,11 +53,11 @@ def test_a_suspended_driver_is_killed(
 def test_a_driver_is_silent_only_when_its_heartbeats_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_heartbeat, "HEARTBEAT_SECONDS", 0.02)
     file, is_silent = tmp_path / "driver.pid", threading.Event()
-    with watching_heartbeat(file, 1.0, is_silent.set):
-        assert not is_silent.wait(2), "the driver has not started"
+    with watching_heartbeat(file, SILENCE, is_silent.set):
+        assert not is_silent.wait(2 * SILENCE), "the driver has not started"
         file.touch()
         send_heartbeats(file)
-        assert not is_silent.wait(2), "it sends heartbeats"
+        assert not is_silent.wait(2 * SILENCE), "it sends heartbeats"
         monkeypatch.setattr(os, "utime", lambda _: None)
         assert is_silent.wait(HANG_SECONDS)
     file.unlink()

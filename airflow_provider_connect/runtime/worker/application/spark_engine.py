@@ -89,9 +89,7 @@ class SparkEngine:
             raise ConfigException.of("tasks.max", str(payload.hosted), f"{reason}: lower tasks.max, {fix}")
         with self._lock:
             if self._staying >= cores:
-                raise RetriableException(
-                    f"No core is free: {reason}, and other tasks occupy them. For the application's next run, {fix}"
-                )
+                raise RetriableException(f"No core is free: {reason}, and other tasks occupy them. For the application's next run, {fix}")
             self._staying += 1
         try:
             yield
