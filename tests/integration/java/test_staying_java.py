@@ -65,8 +65,13 @@ class Folder:
         return [task.state for task in connect.herder.connector_status(self.name).tasks]
 
     def holds(self, *lines: str) -> bool:
-        """Whether the topic holds these lines, each once."""
-        return sorted(self.runs.records(self.name)) == sorted(lines)
+        """Whether the topic holds these lines, each once. Fails if it holds one more than once."""
+        found = sorted(self.runs.records(self.name))
+        assert len(found) == len(set(found)), found
+        return found == sorted(lines)
+
+    def shown(self) -> str:
+        return f"the topic holds {self.runs.records(self.name)}"
 
 
 @pytest.fixture
@@ -86,7 +91,7 @@ def test_a_connector_that_asks_for_other_tasks_gets_them(files: Folder) -> None:
         wait_until(lambda: files.states(connect) == ["RUNNING", "RUNNING"])
         files.add("a.txt", "a2")
         files.add("b.txt", "b2")
-        wait_until(lambda: files.holds("a1", "a2", "b1", "b2"))
+        wait_until(lambda: files.holds("a1", "a2", "b1", "b2"), files.shown)
         (files.path / "a.txt").unlink()
         wait_until(lambda: files.states(connect) == ["RUNNING"])
         files.add("b.txt", "b3")
@@ -136,6 +141,22 @@ def test_a_failed_connector_is_started_again_while_its_tasks_continue(files: Fol
         (files.path / "fail").unlink()
         wait_until(lambda: files.holds("a1", "a2", "b1"))
         wait_until(lambda: connect.herder.connector_status(files.name).connector.state == "RUNNING")
+
+
+@pytest.mark.parametrize("poll", ["empty", "full"])
+def test_a_task_whose_thread_was_interrupted_is_started_again(files: Folder, poll: str) -> None:
+    """Connect's task ends without an error after an empty poll, and FAILED after one with records."""
+    files.add("a.txt", "a1")
+    interrupt = files.path / f"interrupt-{poll}"
+    with files.hosted() as connect:
+        wait_until(lambda: files.holds("a1"))
+        interrupt.touch()
+        if poll == "empty":
+            wait_until(lambda: not interrupt.exists())
+        files.add("a.txt", "a2")
+        wait_until(lambda: not interrupt.exists())
+        wait_until(lambda: files.holds("a1", "a2"), files.shown)
+        wait_until(lambda: files.states(connect) == ["RUNNING"])
 
 
 def test_a_jvm_that_ends_is_replaced_and_each_record_comes_once(files: Folder) -> None:

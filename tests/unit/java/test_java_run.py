@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.runtime.java.bounded.runs import (
     LONG_POLL_SECONDS,
     LONGEST_IDLE_SECONDS,
@@ -29,6 +30,7 @@ class Task:
     busy_seconds: float = 0.0
     now: float = 0.0
     is_paused: bool = False
+    has_ended: bool = False
     poll_ends: float = 0.0  # the poll under way at the pause
     reason: Callable[[], str | None] = lambda: None
     asked: Counter[str] = field(default_factory=Counter)
@@ -42,6 +44,8 @@ class Task:
 
     def status(self, task: JavaTask) -> JavaStatus:
         self.asked["status"] += 1
+        if self.has_ended:
+            return JavaStatus("UNASSIGNED")
         return JavaStatus("PAUSED" if self.is_paused and self.now >= self.poll_ends else "RUNNING")
 
     def pause(self, connector: str, *, paused: bool = True) -> None:
@@ -101,6 +105,12 @@ def test_a_jvm_that_waits_is_asked_seldom() -> None:
     assert 10 <= task.now < 10.5
     assert task.asked["count"] < 120
     assert task.asked["status"] < 70
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_a_task_that_has_ended_without_being_stopped_is_not_waited_for(*, endless: bool) -> None:
+    with pytest.raises(RetriableException, match="Task orders-0 was not stopped, but has ended"):
+        Task(has_ended=True).run(endless=endless)
 
 
 def test_a_run_ticks_while_its_task_is_at_work() -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 
-from airflow_provider_connect.errors import JavaException, JavaRecordException
+from airflow_provider_connect.errors import JavaException, JavaRecordException, RetriableException
 from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker, JavaTask
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -152,7 +152,7 @@ class JavaRun(Generic[Reason]):
         """Returns None after ``idle_seconds`` without a record."""
         last, since = 0, self.now()
         while (reason := self.stop_reason()) is None:
-            self._refuse_failed()
+            self._running_state()
             self.tick()
             self.sleep(STATUS_SECONDS)
             if self.idle_seconds is None:
@@ -186,7 +186,7 @@ class JavaRun(Generic[Reason]):
             if (reason := self.stop_reason()) is not None:
                 return last, reason
             if self.now() >= status_due:
-                self._refuse_failed()
+                self._running_state()
                 status_due = self.now() + STATUS_SECONDS
             self.tick()
             total = count()
@@ -221,7 +221,7 @@ class JavaRun(Generic[Reason]):
         wait for the poll, because stopping the task has its own timeout."""
         self.worker.pause(self.task.connector)
         since, seconds, is_reported = self.now(), CHECK_SECONDS, False
-        while self._refuse_failed() != "PAUSED":
+        while self._running_state() != "PAUSED":
             if reason is not None or self.stop_reason() is not None:
                 return False
             waited = self.now() - since
@@ -235,6 +235,13 @@ class JavaRun(Generic[Reason]):
             seconds = _longer(seconds)
         return True
 
+    def _running_state(self) -> str:
+        """The state of a task that was not stopped. Raises JavaException if it is FAILED. Raises RetriableException if it has ended, as
+        Connect's tasks do when a plugin's poll is interrupted."""
+        if (state := self._refuse_failed()) == "UNASSIGNED":
+            raise RetriableException(f"Task {self.task.connector}-{self.task.number} was not stopped, but has ended: {_INTERRUPTED}")
+        return state
+
     def _refuse_failed(self) -> str:
         """The task's state. Raises JavaException if it is FAILED."""
         status = self.worker.status(self.task)
@@ -243,6 +250,7 @@ class JavaRun(Generic[Reason]):
         return status.state
 
 
+_INTERRUPTED: Final = "its thread was interrupted, for example by the plugin's code. A later try may succeed."
 _TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
 _OF_PRODUCER: Final = ("max.request.size", "buffer.memory")
 """Producer settings that Java's message may name. If the message names no setting, the broker has refused the record."""

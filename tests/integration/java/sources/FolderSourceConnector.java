@@ -16,7 +16,8 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
 /** A task for each file of a folder. A thread of the connector asks for other tasks when there are other files. A file "fail" is
- * an error, a file "exit" ends the JVM, and while there is a file "hang", the connector does not name its tasks. */
+ * an error, a file "exit" ends the JVM, and while there is a file "hang", the connector does not name its tasks. A file
+ * "interrupt-empty" or "interrupt-full" interrupts the next poll without or with records, and is removed. */
 public class FolderSourceConnector extends SourceConnector {
     private volatile boolean running;
     private volatile List<String> files;
@@ -130,6 +131,10 @@ public class FolderSourceConnector extends SourceConnector {
                 }
             } catch (IOException failed) {
                 throw new ConnectException("the file cannot be read", failed);
+            }
+            String interrupt = records.isEmpty() ? "interrupt-empty" : "interrupt-full";
+            if (Path.of(config.get("file")).resolveSibling(interrupt).toFile().delete()) {
+                Thread.currentThread().interrupt();
             }
             if (records.isEmpty()) {
                 Thread.sleep(20);
